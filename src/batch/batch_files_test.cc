@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -21,14 +19,8 @@ class BatchFiles : public testing::Test {
  protected:
   std::string write(const std::string& name, const std::string& text) {
     const std::string path = folder_ / name;
-    std::ofstream(path, std::ios::binary) << text;
+    test::write_file(path, text);
     return path;
-  }
-  static std::string read(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    std::ostringstream text;
-    text << file.rdbuf();
-    return text.str();
   }
   // The error, or the lines that were known.
   Result<std::vector<std::string>> open_output(const std::string& path,
@@ -88,7 +80,7 @@ TEST_F(BatchFiles, AnOutputGoesOnBehindItsLastWholeLine) {
     const auto known = open_output(path, answer("d"));
     ASSERT_TRUE(known) << known.error().message;
     EXPECT_THAT(*known, ElementsAre("a", "b"));
-    EXPECT_EQ(read(path), answer("a") + answer("b") + answer("d"));
+    EXPECT_EQ(test::read_file(path), answer("a") + answer("b") + answer("d"));
   }
 }
 
@@ -100,7 +92,7 @@ TEST_F(BatchFiles, WhatIsNoOutputIsLeftAlone) {
     const auto refused = open_output(path);
     ASSERT_FALSE(refused) << text;
     EXPECT_THAT(refused.error().message, HasSubstr("/out line "));
-    EXPECT_EQ(read(path), text);
+    EXPECT_EQ(test::read_file(path), text);
   }
   const auto itself = open_output(input_);
   ASSERT_FALSE(itself);

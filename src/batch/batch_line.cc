@@ -1,8 +1,6 @@
 #include "batch/batch_line.h"
 
-#include <utility>
-
-#include "base/json.h"
+#include "base/json_scopes.h"
 
 namespace saccade::batch {
 namespace {
@@ -22,9 +20,21 @@ const json::string* text_of(const json::object& from, std::string_view name) {
   return found == nullptr ? nullptr : found->if_string();
 }
 
-void begin_answer(json::JsonWriter& w, std::int64_t number) {
-  w.begin_object();
-  w.member("id", std::string_view(answer_id(number)));
+// A line with its id, and the members that `put` adds.
+template <typename Put>
+std::string line_of(std::int64_t number, Put put) {
+  std::string out;
+  json::JsonWriter w(out);
+  json::put_object(w, [&] {
+    w.member("id", std::string_view(answer_id(number)));
+    put(w);
+  });
+  return out + '\n';
+}
+
+void null_member(json::JsonWriter& w, std::string_view name) {
+  w.key(name);
+  w.null();
 }
 
 }  // namespace
@@ -72,44 +82,31 @@ std::string answer_id(std::int64_t number) { return fmt::format("batch_req_{:06}
 
 std::string answer_line(std::int64_t number, std::string_view custom_id,
                         const net::HttpResponse& answer) {
-  std::string out;
-  json::JsonWriter w(out);
-  begin_answer(w, number);
-  w.member("custom_id", custom_id);
-  w.key("response");
-  w.begin_object();
-  w.member("status_code", answer.status);
-  w.member("request_id", std::string_view(answer_id(number)));
-  w.key("body");
-  if (answer.content_type.starts_with("application/json")) {
-    w.raw(answer.body);
-  } else {
-    w.value(std::string_view(answer.body));
-  }
-  w.end_object();
-  w.key("error");
-  w.null();
-  w.end_object();
-  out += '\n';
-  return out;
+  return line_of(number, [&](json::JsonWriter& w) {
+    w.member("custom_id", custom_id);
+    json::object_member(w, "response", [&] {
+      w.member("status_code", answer.status);
+      w.member("request_id", std::string_view(answer_id(number)));
+      w.key("body");
+      if (answer.content_type.starts_with("application/json")) {
+        w.raw(answer.body);
+      } else {
+        w.value(std::string_view(answer.body));
+      }
+    });
+    null_member(w, "error");
+  });
 }
 
 std::string error_line(std::int64_t number, const LineError& error) {
-  std::string out;
-  json::JsonWriter w(out);
-  begin_answer(w, number);
-  w.key("custom_id");
-  w.null();
-  w.key("response");
-  w.null();
-  w.key("error");
-  w.begin_object();
-  w.member("code", error.code);
-  w.member("message", std::string_view(error.message));
-  w.end_object();
-  w.end_object();
-  out += '\n';
-  return out;
+  return line_of(number, [&](json::JsonWriter& w) {
+    null_member(w, "custom_id");
+    null_member(w, "response");
+    json::object_member(w, "error", [&] {
+      w.member("code", error.code);
+      w.member("message", std::string_view(error.message));
+    });
+  });
 }
 
 bool may_begin_answer(std::string_view text) {

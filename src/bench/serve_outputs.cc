@@ -2,7 +2,6 @@
 #include <cmath>
 #include <filesystem>
 
-#include "base/json.h"
 #include "bench/datasets/text_file.h"
 #include "bench/reports/cdf_svg.h"
 #include "bench/reports/csv_report.h"

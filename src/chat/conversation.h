@@ -1,7 +1,6 @@
 // What was said so far, and what goes with the next question.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

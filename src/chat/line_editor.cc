@@ -11,6 +11,10 @@ constexpr char kEscape = '\x1b';
 
 constexpr char key(char letter) { return static_cast<char>(letter & 0x1f); }  // with Ctrl
 
+// What sequences of arrows, Home and End end with, and the letter that does the same with Ctrl.
+constexpr std::pair<char, char> kKeys[] = {{'A', 'P'}, {'B', 'N'}, {'C', 'F'}, {'D', 'B'},
+                                           {'H', 'A'}, {'1', 'A'}, {'F', 'E'}, {'4', 'E'}};
+
 bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
 // The character that begins at `at`; bytes that are no UTF-8 stand for themselves.
@@ -122,30 +126,8 @@ void LineEditor::sequence() {
   if (said == "\x1b[201~") pasting_ = false;
   if (said == "\x1b[3~") erase(cursor_, after(cursor_));
   if (said.size() != 3 && said != "\x1b[1~" && said != "\x1b[4~") return;
-  switch (said[2]) {
-    case 'A':
-      control(key('P'));
-      break;
-    case 'B':
-      control(key('N'));
-      break;
-    case 'C':
-      control(key('F'));
-      break;
-    case 'D':
-      control(key('B'));
-      break;
-    case 'H':
-    case '1':
-      control(key('A'));
-      break;
-    case 'F':
-    case '4':
-      control(key('E'));
-      break;
-    default:
-      break;
-  }
+  for (const auto& [end, letter] : kKeys)
+    if (said[2] == end) control(key(letter));
 }
 
 std::string LineEditor::take() {

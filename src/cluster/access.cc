@@ -7,7 +7,6 @@
 #include <charconv>
 
 #include "base/check.h"
-#include "base/hash.h"
 #include "base/regular_file.h"
 
 namespace saccade::cluster {
@@ -18,16 +17,6 @@ constexpr std::size_t kBlock = 64;      // of SHA-256
 constexpr std::size_t kMostPath = 107;  // sockaddr_un
 constexpr std::size_t kLeastKey = 16;
 constexpr std::size_t kMostKey = 4096;
-
-std::string_view text_of(const Digest& digest) {
-  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
-}
-
-std::string_view host_of(std::string_view address) {
-  std::string_view host = address.substr(0, address.rfind(':'));
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  return host;
-}
 
 }  // namespace
 
@@ -58,6 +47,12 @@ Result<void> check_address(std::string_view address) {
   if (error != std::errc() || end != last || port > 65'535 || host.empty())
     return fail(ErrorCode::kInvalid, "{}: HOST:PORT or unix:PATH is required", address);
   return {};
+}
+
+std::string_view host_of(std::string_view address) {
+  std::string_view host = address.substr(0, address.rfind(':'));
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  return host;
 }
 
 bool is_local_address(std::string_view address) {

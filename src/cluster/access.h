@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/hash.h"
 #include "base/result.h"
 
 namespace saccade::cluster {
@@ -26,6 +27,8 @@ Result<std::string> read_cluster_key(const std::string& path);
 
 // "HOST:PORT", "[::1]:PORT" or "unix:PATH". kInvalid says what is wrong with it.
 Result<void> check_address(std::string_view address);
+// The host of "HOST:PORT", without the brackets that one with colons has.
+std::string_view host_of(std::string_view address);
 // Whether only processes of this machine reach it.
 bool is_local_address(std::string_view address);
 
@@ -34,8 +37,11 @@ bool is_local_address(std::string_view address);
 std::string proof(std::string_view key, std::initializer_list<std::string_view> parts);
 // In a time that does not tell where they differ.
 bool equal_proofs(std::string_view a, std::string_view b);
-// A number's bytes, for proofs.
+// What proofs are of: a number's bytes, a digest's.
 std::string bytes_of(std::uint64_t number);
+inline std::string_view text_of(const Digest& digest) {
+  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
+}
 
 // Bytes that nobody can guess.
 std::string random_bytes(std::size_t count);

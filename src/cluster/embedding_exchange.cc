@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "cluster/access.h"
 
 namespace saccade::cluster {
 
@@ -206,7 +207,7 @@ void EmbeddingExchange::verify(const Order& order, Rows rows, const AttemptId& o
 void EmbeddingExchange::compare(const Order& order, Comparison with) {
   Sha256 name;
   name.update("comparison");
-  name.update(std::string_view(reinterpret_cast<const char*>(order.key.data()), order.key.size()));
+  name.update(text_of(order.key));
   name.update(std::to_string(++last_comparison_));
   ImageNews news;
   news.kind = ImageNews::Kind::kCompare;

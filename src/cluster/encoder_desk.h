@@ -140,7 +140,6 @@ class EncoderDesk {
     OrderHead head;
     Stage stage = Stage::kMedia;
     std::vector<std::string> files;
-    std::uint64_t came = 0;  // bytes of the media
     std::shared_ptr<ByteReservation> room;
     TimerId timer = 0;
   };

@@ -1,6 +1,7 @@
 #include "cluster/encoder_pool.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/check.h"
 #include "base/result.h"
@@ -26,19 +27,9 @@ std::uint64_t rendezvous(const Digest& content, std::string_view name) {
 }  // namespace
 
 std::string_view name_of(EncoderPool::State state) {
-  switch (state) {
-    case EncoderPool::State::kAbsent:
-      return "absent";
-    case EncoderPool::State::kIncompatible:
-      return "incompatible";
-    case EncoderPool::State::kUp:
-      return "up";
-    case EncoderPool::State::kProbation:
-      return "probation";
-    case EncoderPool::State::kQuarantined:
-      return "quarantined";
-  }
-  return "absent";
+  constexpr std::array<std::string_view, 5> kNames = {"absent", "incompatible", "up", "probation",
+                                                      "quarantined"};
+  return kNames.at(static_cast<std::size_t>(state));
 }
 
 EncoderPool::EncoderPool(const Clock& clock, PoolSettings settings)

@@ -79,18 +79,13 @@ class EncoderPool {
 
   State state(int encoder) const { return at(encoder).state; }
   const std::string& name(int encoder) const { return at(encoder).name; }
-  const std::string& why(int encoder) const { return at(encoder).why; }
-  const Greeting& greeting(int encoder) const { return at(encoder).greeting; }
   std::uint64_t epoch(int encoder) const { return at(encoder).greeting.epoch; }
   std::int64_t open(int encoder) const {
     return static_cast<std::int64_t>(at(encoder).dispatches.size());
   }
   Nanos backlog(int encoder) const;
-  Nanos reported_at(int encoder) const { return at(encoder).reported_at; }
   bool may_be_asked(int encoder) const;
   bool any_may_be_asked() const;
-  // Of accepted askings, those whose rows were there already; as of late.
-  double hit_rate() const { return hit_rate_; }
 
  private:
   struct Dispatch {
@@ -121,7 +116,7 @@ class EncoderPool {
   PoolSettings settings_;
   std::vector<Encoder> encoders_;
   std::uint64_t last_stream_ = 0;
-  double hit_rate_ = 0;
+  double hit_rate_ = 0;  // of accepted askings, those whose rows were there already; as of late
 };
 
 std::string_view name_of(EncoderPool::State state);

@@ -397,12 +397,14 @@ void ItemTable::attempt_overdue(const AttemptId& id) {
   pool_.silent(id.encoder);
   Item& item = items_.at(attempt.key);
   log::warning("image {:.12}: {} is late", to_hex(attempt.key), describe(id));
-  const bool others = item.local == Local::kRunning ||
-                      std::ranges::any_of(item.attempts, [&](const AttemptId& other) {
-                        return !attempts_.at(other).overdue;
-                      });
-  if (others || start_next(item, false)) return;
+  if (is_on_its_way(item) || start_next(item, false)) return;
   if (!settings_.fallback) wait_for_room(item, kLeastItemRetry);
+}
+
+bool ItemTable::is_on_its_way(const Item& item) const {
+  return item.local == Local::kRunning ||
+         std::ranges::any_of(item.attempts,
+                             [this](const AttemptId& id) { return !attempts_.at(id).overdue; });
 }
 
 // Without a tower: an encoder is there, or may be when it has recovered.
@@ -425,9 +427,7 @@ void ItemTable::wait_for_room(Item& item, Nanos retry_after) {
     std::erase_if(of.tried, [&](int encoder) { return contains(of.busy, encoder); });
     of.busy.clear();
     const bool late = clock_.now() - of.wanted_at >= settings_.refuse_time;
-    const bool working = std::ranges::any_of(
-        of.attempts, [&](const AttemptId& id) { return !attempts_.at(id).overdue; });
-    if (working || start_next(of, false)) return;
+    if (is_on_its_way(of) || start_next(of, false)) return;
     if (late || (!runs(of) && !may_wait(of))) return give_up(of, of.trouble);
     wait_for_room(of, 2 * after);
   });
@@ -457,12 +457,7 @@ void ItemTable::attempt_failed(const AttemptId& id, Failure failure, Outcome out
   end_attempt(id, outcome);
   if (overdue && runs(item)) return;  // its successor runs
   if (runs(item)) {
-    const bool working = item.local == Local::kRunning ||
-                         std::ranges::any_of(item.attempts, [&](const AttemptId& other) {
-                           return !attempts_.at(other).overdue;
-                         });
-    if (working) return;
-    start_next(item, false);
+    if (!is_on_its_way(item)) start_next(item, false);
     return;
   }
   // Encoders that are full may be asked for ever; a client is not kept waiting for ever.

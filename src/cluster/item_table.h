@@ -199,6 +199,8 @@ class ItemTable {
   bool runs(const Item& item) const {
     return !item.attempts.empty() || item.local == Local::kRunning;
   }
+  // Runs, and is not late everywhere.
+  bool is_on_its_way(const Item& item) const;
   void arm_late(Item& item, Nanos predicted);
   void item_late(const Digest& key);
   void attempt_overdue(const AttemptId& id);

@@ -1,27 +1,14 @@
 #include "cluster/messages.h"
 
+#include <array>
+
 namespace saccade::cluster {
 
 std::string_view name_of(Refusal refusal) {
-  switch (refusal) {
-    case Refusal::kOverloaded:
-      return "overloaded";
-    case Refusal::kIncompatible:
-      return "incompatible";
-    case Refusal::kTooLarge:
-      return "too_large";
-    case Refusal::kBadMedia:
-      return "bad_media";
-    case Refusal::kDeadline:
-      return "deadline";
-    case Refusal::kDraining:
-      return "draining";
-    case Refusal::kCorrupt:
-      return "corrupt";
-    case Refusal::kInternal:
-      return "internal";
-  }
-  return "internal";
+  constexpr std::array<std::string_view, 8> kNames = {"overloaded", "incompatible", "too_large",
+                                                      "bad_media",  "deadline",     "draining",
+                                                      "corrupt",    "internal"};
+  return kNames.at(static_cast<std::size_t>(refusal));
 }
 
 }  // namespace saccade::cluster

@@ -36,7 +36,6 @@ class RowCache {
 
   std::size_t used_bytes() const { return budget_.used(); }
   std::size_t limit() const { return budget_.limit(); }
-  std::size_t entries() const { return entries_.size(); }
 
  private:
   struct Entry {

@@ -1,7 +1,6 @@
 #include "simulate/cost_model.h"
 
 #include <boost/json/serialize.hpp>
-#include <cmath>
 
 #include "base/json.h"
 

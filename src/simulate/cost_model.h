@@ -6,7 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "base/clock.h"
 #include "base/result.h"
 #include "cluster/profile.h"
 

@@ -17,8 +17,8 @@ cluster::Greeting greeting_of(int encoder) {
 
 void EncoderNet::add_encoder(cluster::EncoderDesk& desk) {
   desks_.push_back(&desk);
-  in_free_.push_back(0);
-  out_free_.push_back(0);
+  to_encoders_.free.push_back(0);
+  to_requesters_.free.push_back(0);
 }
 
 int EncoderNet::add_requester(cluster::ItemTable& table) {
@@ -48,31 +48,19 @@ Nanos EncoderNet::transfer(std::size_t units) const {
                             cost_.bytes_per_second * 1e9);
 }
 
-void EncoderNet::to_encoder(cluster::CallId id, std::size_t units,
-                            std::function<void(Call&)> message) {
+void EncoderNet::carry(Way& way, cluster::CallId id, std::size_t units,
+                       std::function<void(Call&)> message) {
   const auto found = calls_.find(id);
   if (found == calls_.end()) return;
-  Nanos& free = in_free_[static_cast<std::size_t>(found->second.attempt.encoder)];
+  Call& call = found->second;
+  Nanos& free = way.free[static_cast<std::size_t>(call.attempt.encoder)];
   const Nanos sent = std::max(loop_.now(), units > 0 ? free : 0) + transfer(units);
   if (units > 0) free = sent;
-  found->second.there = std::max(found->second.there, sent + cost_.delay);
-  loop_.timers().start(found->second.there, [this, id, message = std::move(message)] {
-    const auto call = calls_.find(id);
-    if (call != calls_.end()) message(call->second);
-  });
-}
-
-void EncoderNet::to_requester(cluster::CallId id, std::size_t units,
-                              std::function<void(Call&)> message) {
-  const auto found = calls_.find(id);
-  if (found == calls_.end()) return;
-  Nanos& free = out_free_[static_cast<std::size_t>(found->second.attempt.encoder)];
-  const Nanos sent = std::max(loop_.now(), units > 0 ? free : 0) + transfer(units);
-  if (units > 0) free = sent;
-  found->second.back = std::max(found->second.back, sent + cost_.delay);
-  loop_.timers().start(found->second.back, [this, id, message = std::move(message)] {
-    const auto call = calls_.find(id);
-    if (call != calls_.end()) message(call->second);
+  Nanos& arrives = call.*way.arrives;
+  arrives = std::max(arrives, sent + cost_.delay);
+  loop_.timers().start(arrives, [this, id, message = std::move(message)] {
+    const auto there = calls_.find(id);
+    if (there != calls_.end()) message(there->second);
   });
 }
 
@@ -107,15 +95,15 @@ void EncoderNet::ask(int requester, const cluster::AttemptId& attempt, const clu
   head.rows = order.rows;
   head.file_bytes = {call.media};
   head.left = left;
-  to_encoder(id, 0, [this, id, head](Call& to) { desk(to).ask(id, head); });
+  carry(to_encoders_, id, 0, [this, id, head](Call& to) { desk(to).ask(id, head); });
 }
 
 void EncoderNet::receive(int requester, const cluster::AttemptId& attempt) {
   const auto found = ids_.find({requester, attempt});
   if (found == ids_.end()) return;
   const cluster::CallId id = found->second;
-  to_encoder(id, 0, [this, id](Call& at) {
-    to_requester(id, static_cast<std::size_t>(at.rows), [this, id](Call& to) {
+  carry(to_encoders_, id, 0, [this, id](Call& at) {
+    carry(to_requesters_, id, static_cast<std::size_t>(at.rows), [this, id](Call& to) {
       const Call of = to;
       forget(id);
       desk(of).done(id);
@@ -128,7 +116,7 @@ void EncoderNet::cancel(int requester, const cluster::AttemptId& attempt) {
   const auto found = ids_.find({requester, attempt});
   if (found == ids_.end()) return;
   const cluster::CallId id = found->second;
-  to_encoder(id, 0, [this, id](Call& of) {
+  carry(to_encoders_, id, 0, [this, id](Call& of) {
     cluster::EncoderDesk& at = desk(of);
     forget(id);
     at.gone(id);
@@ -138,11 +126,11 @@ void EncoderNet::cancel(int requester, const cluster::AttemptId& attempt) {
 // --- from encoders ---
 
 void EncoderNet::accepted(cluster::CallId id, const cluster::Accepted& said) {
-  to_requester(id, 0, [this, id, said](Call& to) {
+  carry(to_requesters_, id, 0, [this, id, said](Call& to) {
     const std::size_t media = to.media;
     table(to).accepted(to.attempt, said);
     if (said.cached) return;
-    to_encoder(id, media, [this, id, media](Call& at) {
+    carry(to_encoders_, id, media, [this, id, media](Call& at) {
       desk(at).media(id, std::string(media, 'm'));
       if (calls_.contains(id)) desk(at).media_end(id);
     });
@@ -151,7 +139,7 @@ void EncoderNet::accepted(cluster::CallId id, const cluster::Accepted& said) {
 
 void EncoderNet::refused(cluster::CallId id, cluster::Refusal refusal, Nanos retry_after,
                          const std::string& text) {
-  to_requester(id, 0, [this, id, refusal, retry_after, text](Call& to) {
+  carry(to_requesters_, id, 0, [this, id, refusal, retry_after, text](Call& to) {
     const Call of = to;
     forget(id);
     table(of).refused(of.attempt, refusal, retry_after, text);
@@ -162,9 +150,8 @@ void EncoderNet::send(cluster::CallId id, const cluster::RowsEnd& end) {
   const auto found = calls_.find(id);
   if (found == calls_.end()) return;
   found->second.end = end;
-  to_requester(id, 0, [this](Call& to) {
-    table(to).offered(to.attempt, static_cast<std::uint64_t>(to.rows));
-  });
+  carry(to_requesters_, id, 0,
+        [this](Call& to) { table(to).offered(to.attempt, static_cast<std::uint64_t>(to.rows)); });
 }
 
 }  // namespace saccade::simulate

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -64,8 +63,11 @@ class EncoderNet {
     Nanos back = 0;
   };
   using Key = std::tuple<int, cluster::AttemptId>;
-  void to_encoder(cluster::CallId id, std::size_t units, std::function<void(Call&)> message);
-  void to_requester(cluster::CallId id, std::size_t units, std::function<void(Call&)> message);
+  struct Way {
+    Nanos Call::* arrives;
+    std::vector<Nanos> free;  // [encoders] when its link is through with what it has
+  };
+  void carry(Way& way, cluster::CallId id, std::size_t units, std::function<void(Call&)> message);
   void forget(cluster::CallId id);
   void report();
   Nanos transfer(std::size_t units) const;
@@ -81,8 +83,8 @@ class EncoderNet {
   std::int64_t row_bytes_;
   std::vector<cluster::EncoderDesk*> desks_;
   std::vector<cluster::ItemTable*> tables_;
-  std::vector<Nanos> in_free_;   // [encoders] when its link is through with what it has
-  std::vector<Nanos> out_free_;  // [encoders]
+  Way to_encoders_{&Call::there, {}};
+  Way to_requesters_{&Call::back, {}};
   std::unordered_map<cluster::CallId, Call> calls_;
   std::map<Key, cluster::CallId> ids_;
   cluster::CallId last_ = 0;

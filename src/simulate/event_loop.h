@@ -6,7 +6,6 @@
 #include <functional>
 #include <limits>
 #include <queue>
-#include <vector>
 
 #include "base/clock.h"
 #include "cluster/timers.h"

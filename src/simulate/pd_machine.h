@@ -3,7 +3,6 @@
 // predicted instead of computed tokens.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>

@@ -1,6 +1,5 @@
 // A PD's parts, and its images.
 #include <algorithm>
-#include <utility>
 
 #include "engine/engine_plan.h"
 #include "simulate/pd_machine.h"

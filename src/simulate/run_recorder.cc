@@ -21,7 +21,10 @@ RunRecorder::RunRecorder(const Workload& workload, LoggedTokens tokens, Nanos de
       delivery_(delivery),
       has_ended_(workload.asked.size(), false) {}
 
-bench::RequestRecord RunRecorder::record(std::uint32_t index) const {
+bench::RequestRecord RunRecorder::end_of(std::uint32_t index) {
+  CHECK(!has_ended_[index], "request {} has ended twice", index);
+  has_ended_[index] = true;
+  ++ended_;
   const Asked& asked = workload_.asked[index];
   bench::RequestRecord record;
   record.index = record.prompt = index;
@@ -34,11 +37,7 @@ bench::RequestRecord RunRecorder::record(std::uint32_t index) const {
 }
 
 void RunRecorder::finished(std::uint32_t index, const Answered& answer) {
-  CHECK(!has_ended_[index], "request {} has ended twice", index);
-  has_ended_[index] = true;
-  ++ended_;
-  output_tokens_ += answer.output_tokens;
-  bench::RequestRecord record = this->record(index);
+  bench::RequestRecord record = end_of(index);
   record.status = 200;
   record.finish_reason = bench::FinishReason::kLength;
   record.headers = answer.times.first_token + delivery_;
@@ -76,11 +75,7 @@ void RunRecorder::finished(std::uint32_t index, const Answered& answer) {
 }
 
 void RunRecorder::refused(std::uint32_t index, Nanos at, int status, const std::string& why) {
-  CHECK(!has_ended_[index], "request {} has ended twice", index);
-  has_ended_[index] = true;
-  ++ended_;
-  ++refusals_;
-  bench::RequestRecord record = this->record(index);
+  bench::RequestRecord record = end_of(index);
   record.status = status;
   record.streamed = status == 200;
   if (record.streamed)

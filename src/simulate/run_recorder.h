@@ -38,14 +38,13 @@ class RunRecorder {
   void refused(std::uint32_t index, Nanos at, int status, const std::string& why);
 
   std::size_t ended() const { return ended_; }
-  std::size_t refusals() const { return refusals_; }
-  std::int64_t output_tokens() const { return output_tokens_; }
   // Once, when all have ended.
   bench::RunLog take(bench::RunHeader header);
 
  private:
   static constexpr bench::EventKinds kTokenKinds = bench::kContentEvent | bench::kChoicesEvent;
-  bench::RequestRecord record(std::uint32_t index) const;
+  // What is known of a request that ends now, of any end.
+  bench::RequestRecord end_of(std::uint32_t index);
 
   const Workload& workload_;
   LoggedTokens tokens_;
@@ -53,8 +52,6 @@ class RunRecorder {
   bench::Recorder events_{0};
   std::vector<bool> has_ended_;
   std::size_t ended_ = 0;
-  std::size_t refusals_ = 0;
-  std::int64_t output_tokens_ = 0;
 };
 
 }  // namespace saccade::simulate

@@ -1,13 +1,11 @@
 #include "simulate/simulation.h"
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <utility>
 
 #include "api/pages/error_table.h"
 #include "base/log.h"
-#include "bench/load/arrivals.h"
 #include "cluster/proxy/pd_request.h"
 #include "cluster/proxy/pd_table.h"
 #include "engine/engine_plan.h"

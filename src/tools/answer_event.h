@@ -26,6 +26,9 @@ struct AnswerEvent {
 class AnswerEvents {
  public:
   void add(AnswerEvent::Kind kind, int call, std::string_view text);
+  // The same of no call, behind `space`, which then holds the white space that `text` ends with.
+  // False: `text` is nothing else, and waits there with what waited.
+  bool add_but_space(AnswerEvent::Kind kind, std::string_view text, std::string& space);
   const std::vector<AnswerEvent>& list() const { return list_; }
   bool empty() const { return list_.empty(); }
   void clear() { list_.clear(); }

@@ -32,6 +32,9 @@ enum class JsonForm {
 // having both members.
 std::unique_ptr<CallBody> json_body(JsonForm form, bool bare, const CallLimits& limits);
 
+// The function of `tools` (null: none) that is called so; null: there is none.
+const json::object* function_named(const json::array* tools, std::string_view name);
+
 // <function=NAME> <parameter=KEY> VALUE </parameter> </function>. `tools` (null: none) say which
 // values are strings. in_function: "<function=" was the marker. `end`: the marker that follows.
 std::unique_ptr<CallBody> xml_body(const json::array* tools, bool in_function, std::string_view end,

@@ -1,7 +1,5 @@
 #include "tools/formats.h"
 
-#include <array>
-
 #include "base/hash.h"
 
 namespace saccade::tools {
@@ -105,13 +103,6 @@ bool has(std::string_view source, std::string_view text) {
   return source.find(text) != std::string_view::npos;
 }
 
-const ToolCallFormat* named(std::string_view name) {
-  for (const ToolCallFormat& format : kFormats) {
-    if (format.name == name) return &format;
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 Result<const ToolCallFormat*> tool_call_format(std::string_view name) {
@@ -152,7 +143,7 @@ const ToolCallFormat* format_of_template(std::string_view source) {
       {"gemma3", "tool_code", ""},
   };
   for (const Sign& sign : kSigns) {
-    if (has(source, sign.text) && has(source, sign.also)) return named(sign.format);
+    if (has(source, sign.text) && has(source, sign.also)) return *tool_call_format(sign.format);
   }
   return nullptr;
 }

@@ -63,15 +63,7 @@ std::string ReasoningParser::finish(AnswerEvents& events) {
 
 void ReasoningParser::put(std::string_view text, AnswerEvents& events) {
   if (!shown_) text.remove_prefix(space_before(text));
-  const std::size_t last = text.find_last_not_of(kSpace);
-  if (last == std::string_view::npos) {
-    space_ += text;
-    return;
-  }
-  shown_ = true;
-  events.add(AnswerEvent::Kind::kReasoning, -1, space_);
-  events.add(AnswerEvent::Kind::kReasoning, -1, text.substr(0, last + 1));
-  space_ = text.substr(last + 1);
+  shown_ = events.add_but_space(AnswerEvent::Kind::kReasoning, text, space_) || shown_;
 }
 
 }  // namespace saccade::tools

@@ -165,8 +165,9 @@ void ToolCallParser::begin_body(BodyKind kind, bool bare, std::string_view end) 
       body_ = code_body(limits);
       break;
   }
-  writer_.require(bare ? [this](std::string_view name) { return names_a_tool(name); }
-                       : std::function<bool(std::string_view)>());
+  writer_.require(
+      bare ? [this](std::string_view name) { return function_named(tools_.get(), name) != nullptr; }
+           : std::function<bool(std::string_view)>());
   end_ = end;
   calls_before_ = writer_.calls();
   at_ = At::kBody;
@@ -231,26 +232,7 @@ void ToolCallParser::put_content(std::string_view text, AnswerEvents& events) {
     behind_call_.clear();
     after_call_ = false;
   }
-  const std::size_t last = text.find_last_not_of(kCallSpace);
-  if (last == std::string_view::npos) {
-    space_ += text;
-    return;
-  }
-  shown_ = true;
-  events.add(AnswerEvent::Kind::kContent, -1, space_);
-  events.add(AnswerEvent::Kind::kContent, -1, text.substr(0, last + 1));
-  space_ = text.substr(last + 1);
-}
-
-bool ToolCallParser::names_a_tool(std::string_view name) const {
-  if (!tools_) return false;
-  return std::any_of(tools_->begin(), tools_->end(), [&](const json::value& tool) {
-    const json::object* outer = tool.if_object();
-    const json::value* function = outer == nullptr ? nullptr : json::find(*outer, "function");
-    const json::object* inner = function == nullptr ? nullptr : function->if_object();
-    const json::value* known = inner == nullptr ? nullptr : json::find(*inner, "name");
-    return known != nullptr && known->is_string() && known->get_string() == name;
-  });
+  shown_ = events.add_but_space(AnswerEvent::Kind::kContent, text, space_) || shown_;
 }
 
 }  // namespace saccade::tools

@@ -45,7 +45,6 @@ class ToolCallParser {
   void begin_body(BodyKind kind, bool bare, std::string_view end);
   void break_off(AnswerEvents& events);
   void put_content(std::string_view text, AnswerEvents& events);
-  bool names_a_tool(std::string_view name) const;
 
   const ToolCallFormat& format_;
   std::shared_ptr<const json::array> tools_;

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cctype>
-#include <optional>
 
 #include "tools/call_body.h"
 #include "tools/json_scanner.h"
@@ -12,18 +11,6 @@ namespace {
 const json::object* member_object(const json::object* from, std::string_view name) {
   const json::value* found = from == nullptr ? nullptr : json::find(*from, name);
   return found == nullptr ? nullptr : found->if_object();
-}
-
-// The properties of a function of `tools`; null: nobody says.
-const json::object* properties_of(const json::array* tools, std::string_view function) {
-  if (tools == nullptr) return nullptr;
-  for (const json::value& tool : *tools) {
-    const json::object* inner = member_object(tool.if_object(), "function");
-    const json::value* name = inner == nullptr ? nullptr : json::find(*inner, "name");
-    if (name == nullptr || !name->is_string() || name->get_string() != function) continue;
-    return member_object(member_object(inner, "parameters"), "properties");
-  }
-  return nullptr;
 }
 
 bool is_key(std::string_view text) {
@@ -117,7 +104,8 @@ class XmlBody : public CallBody {
     if (text_.empty()) return Step::kBad;
     if (at_ == At::kFunction) {
       if (!writer.begin(text_, events)) return Step::kBad;
-      properties_ = properties_of(tools_, text_);
+      const json::object* const function = function_named(tools_, text_);
+      properties_ = member_object(member_object(function, "parameters"), "properties");
       go(At::kBetween);
     } else {
       key_ = text_;
@@ -198,6 +186,16 @@ class XmlBody : public CallBody {
 };
 
 }  // namespace
+
+const json::object* function_named(const json::array* tools, std::string_view name) {
+  if (tools == nullptr) return nullptr;
+  for (const json::value& tool : *tools) {
+    const json::object* function = member_object(tool.if_object(), "function");
+    const json::value* said = function == nullptr ? nullptr : json::find(*function, "name");
+    if (said != nullptr && said->is_string() && said->get_string() == name) return function;
+  }
+  return nullptr;
+}
 
 std::unique_ptr<CallBody> xml_body(const json::array* tools, bool in_function, std::string_view end,
                                    const CallLimits& limits) {

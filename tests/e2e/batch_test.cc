@@ -28,13 +28,6 @@ const std::string kGlimpse = SACCADE_SOURCE_DIR "/models/glimpse";
 const std::string kEncoder = SACCADE_SOURCE_DIR "/tests/golden/minilm/mean_short";
 const std::string kImage = SACCADE_SOURCE_DIR "/tests/golden/qwen2_vl/images/small.png";
 
-std::string text_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 void write(const std::string& path, const Lines& lines) {
   std::ofstream file(path, std::ios::binary);
   for (const std::string& line : lines) file << line << '\n';
@@ -56,7 +49,7 @@ std::string chat(const std::string& id, const std::string& words, int tokens = 6
 // twice.
 std::map<std::string, json::object> answers(const std::string& path) {
   std::map<std::string, json::object> found;
-  std::istringstream file(text_of(path));
+  std::istringstream file(read_file(path));
   for (std::string line; std::getline(file, line);) {
     auto parsed = json::parse(line, 256);
     EXPECT_TRUE(parsed) << line;
@@ -93,7 +86,7 @@ class Batch : public testing::Test {
   // Until so many lines are in the output.
   void await_lines(const Command& command, std::size_t count) const {
     const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
-    while (std::ranges::count(text_of(output_), '\n') < static_cast<std::ptrdiff_t>(count)) {
+    while (std::ranges::count(read_file(output_), '\n') < static_cast<std::ptrdiff_t>(count)) {
       ASSERT_LT(std::chrono::steady_clock::now(), end) << command.err();
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
@@ -105,7 +98,7 @@ class Batch : public testing::Test {
 };
 
 TEST_F(Batch, EveryEndpointAnswers) {
-  const std::string picture = base64_encode(text_of(kImage));
+  const std::string picture = base64_encode(read_file(kImage));
   write(
       input_,
       {chat("text", "Hi"),
@@ -150,10 +143,10 @@ TEST_F(Batch, EveryEndpointAnswers) {
   EXPECT_EQ(found.at("batch_req_000009").at("error").at("code").as_string(), "invalid_json_line");
 
   // Nothing is asked again, and nothing changes.
-  const std::string before = text_of(output_);
+  const std::string before = read_file(output_);
   const CommandOutcome again = run();
   EXPECT_THAT(again.err, HasSubstr("9 of 9 lines answered, 9 of them before, 5 with an error"));
-  EXPECT_EQ(text_of(output_), before);
+  EXPECT_EQ(read_file(output_), before);
 }
 
 TEST_F(Batch, EmbeddingsScoresAndRanks) {
@@ -192,13 +185,13 @@ TEST_F(Batch, GoesOnWhereItWasKilled) {
     EXPECT_EQ(command.wait().exit_code, 128 + SIGKILL);
     // What a write that did not end leaves.
     std::ofstream(output_, std::ios::app) << R"({"id":"batch_req_000099","custom_id":"4)";
-    const std::string now = text_of(output_);
+    const std::string now = read_file(output_);
     EXPECT_TRUE(now.starts_with(kept));
     kept = now.substr(0, now.rfind('\n') + 1);
   }
   const CommandOutcome ended = run();
   EXPECT_EQ(ended.exit_code, 0) << ended.err;
-  EXPECT_TRUE(text_of(output_).starts_with(kept));
+  EXPECT_TRUE(read_file(output_).starts_with(kept));
   const auto found = answers(output_);
   ASSERT_EQ(found.size(), expected.size());
   for (const auto& [id, answer] : expected) EXPECT_EQ(content(found.at(id)), content(answer)) << id;
@@ -215,7 +208,7 @@ TEST_F(Batch, CtrlCWritesWhatIsDone) {
     const CommandOutcome ended = command.wait();
     EXPECT_EQ(ended.exit_code, 130) << ended.err;
     EXPECT_THAT(ended.err, HasSubstr("interrupted: the same command goes on"));
-    EXPECT_TRUE(text_of(output_).ends_with("\n"));
+    EXPECT_TRUE(read_file(output_).ends_with("\n"));
     const auto found = answers(output_);
     EXPECT_LT(found.size(), lines.size());
     for (const auto& [id, answer] : found) EXPECT_EQ(status(answer), 200) << id;
@@ -243,7 +236,7 @@ TEST_F(Batch, MistakesAreSaid) {
   CommandOutcome ended = run();
   EXPECT_EQ(ended.exit_code, 1);
   EXPECT_THAT(ended.err, HasSubstr("out.jsonl line 1 is no answer of a batch"));
-  EXPECT_EQ(text_of(output_), "notes of mine");
+  EXPECT_EQ(read_file(output_), "notes of mine");
 
   ended =
       run_command(SACCADE_BINARY, {"batch", folder_ / "none", "-o", output_, "--model", kGlimpse});

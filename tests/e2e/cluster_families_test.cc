@@ -1,16 +1,15 @@
 // Every family with its encoder apart: images, DeepStack's slices and videos come out as a solo
 // run's, token for token.
 #include "tests/e2e/cluster_setup.h"
+#include "tests/support/temporary_directory.h"
 
 namespace saccade::test {
 namespace {
 
 std::string file_base64(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  EXPECT_FALSE(text.str().empty()) << path;
-  return base64_encode(text.str());
+  const std::string bytes = read_file(path);
+  EXPECT_FALSE(bytes.empty()) << path;
+  return base64_encode(bytes);
 }
 
 std::string picture(const std::string& family, const std::string& name) {

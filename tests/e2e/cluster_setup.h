@@ -3,19 +3,18 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/base64.h"
 #include "base/json.h"
 #include "base/rng.h"
 #include "image/pixels.h"
+#include "tests/support/eventually.h"
 #include "tests/support/server_process.h"
 
 namespace saccade::test {
@@ -114,17 +113,6 @@ inline double metric(const ServerProcess& server, const std::string& name,
 
 inline double images_from(const ServerProcess& server, const std::string& source) {
   return metric(server, "saccade:exchange_images_total", "source=\"" + source + "\"");
-}
-
-// Waits for something that comes by itself, and stays; fails after two minutes. What may be over
-// before anybody looks is held meanwhile, or counted.
-template <typename Condition>
-bool eventually(const Condition& condition) {
-  for (int i = 0; i < 2400; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  return false;
 }
 
 inline void wait_until_connected(const ServerProcess& server, double encoders = 1) {

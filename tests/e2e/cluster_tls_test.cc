@@ -10,18 +10,12 @@
 #include "net/http_client.h"
 #include "tests/e2e/cluster_setup.h"
 #include "tests/support/authority.h"
+#include "tests/support/temporary_directory.h"
 
 namespace saccade::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 class Tls : public testing::Test {
  protected:
@@ -36,9 +30,9 @@ class Tls : public testing::Test {
   }
   static cluster::Access access(const Certificate& own, const std::string& authority) {
     cluster::Access made;
-    made.certificate = text_of(own.certificate_path);
-    made.private_key = text_of(own.key_path);
-    made.authority = text_of(authority);
+    made.certificate = read_file(own.certificate_path);
+    made.private_key = read_file(own.key_path);
+    made.authority = read_file(authority);
     return made;
   }
   // Whether a requester in this process with these papers hears the encoder: within a minute where

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <thread>
 
+#include "tests/e2e/serve_requests.h"
 #include "tests/support/occurrences.h"
 #include "tests/support/server_process.h"
 #include "tests/support/tcp_socket.h"
@@ -18,20 +19,8 @@ namespace saccade::test {
 namespace {
 
 namespace fs = std::filesystem;
-using Arguments = std::vector<std::string>;
 
-const std::string kCheckpoint =
-    std::string(SACCADE_SOURCE_DIR) + "/tests/golden/qwen2_vl/odd_heads";
 const std::string kShortRequest = R"({"prompt": "x", "max_tokens": 2, "ignore_eos": true})";
-Arguments serve(Arguments flags) {
-  flags.insert(flags.begin(), {"serve", "--model", kCheckpoint});
-  return flags;
-}
-
-void expect_words(const std::string& text, const Arguments& words) {
-  for (const auto& word : words)
-    EXPECT_NE(text.find(word), std::string::npos) << word << " in: " << text;
-}
 
 // A file that goes with the test.
 class TextFile {

@@ -15,6 +15,7 @@
 #include "base/rng.h"
 #include "image/pixels.h"
 #include "tests/support/command.h"
+#include "tests/support/eventually.h"
 #include "tests/support/server_process.h"
 #include "tests/support/tcp_socket.h"
 
@@ -54,15 +55,6 @@ double metric(std::uint16_t port, const std::string& name) {
   const std::size_t at = page.find("\n" + name);
   if (at == std::string::npos) return -1;
   return std::strtod(page.c_str() + page.find(' ', at + name.size() + 1), nullptr);
-}
-
-template <typename Condition>
-bool eventually(const Condition& condition) {
-  for (int i = 0; i < 2400; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  return false;
 }
 
 std::string url_of(std::uint16_t port) { return "http://127.0.0.1:" + std::to_string(port); }

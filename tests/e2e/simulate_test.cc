@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -23,17 +22,6 @@ const std::string kCosts =
 
 CommandOutcome saccade(const std::vector<std::string>& words) {
   return run_command(SACCADE_BINARY, words);
-}
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-void write(const std::string& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
 }
 
 // The errors of "  TTFT   P50 ..." lines, per cent.
@@ -121,7 +109,7 @@ TEST(Simulate, CalibratesFromARealRun) {
 
 TEST(Simulate, ClustersAndTheSameBytes) {
   const TemporaryDirectory work;
-  write(work / "costs.json", kCosts);
+  write_file(work / "costs.json", kCosts);
   const auto simulate = [&](const std::string& seed, const std::string& log) {
     return saccade({"simulate", work / "costs.json", "--cluster", "2E2PD", "--request-rate", "6",
                     "--num-prompts", "60", "--image-size", "dynamic", "--seed", seed, "-o", log});
@@ -131,16 +119,17 @@ TEST(Simulate, ClustersAndTheSameBytes) {
   EXPECT_NE(first.out.find("2E2PD: 60 requests"), std::string::npos) << first.out;
   EXPECT_NE(first.out.find("60 answered, 0 refused"), std::string::npos) << first.out;
   ASSERT_EQ(simulate("5", work / "b.jsonl").out, first.out);
-  EXPECT_EQ(text_of(work / "a.jsonl"), text_of(work / "b.jsonl"));
+  EXPECT_EQ(read_file(work / "a.jsonl"), read_file(work / "b.jsonl"));
   ASSERT_EQ(simulate("6", work / "b.jsonl").exit_code, 0);
-  EXPECT_NE(text_of(work / "a.jsonl"), text_of(work / "b.jsonl"));
+  EXPECT_NE(read_file(work / "a.jsonl"), read_file(work / "b.jsonl"));
 }
 
 TEST(Simulate, WhatIsWrongIsNamed) {
   const TemporaryDirectory work;
-  write(work / "costs.json", kCosts);
-  write(work / "broken.json", R"({"format":"saccade.costs.v1","encode":{},"step":{"base_ms":-2}})");
-  write(work / "trace.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\nnever,1,2\n");
+  write_file(work / "costs.json", kCosts);
+  write_file(work / "broken.json",
+             R"({"format":"saccade.costs.v1","encode":{},"step":{"base_ms":-2}})");
+  write_file(work / "trace.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\nnever,1,2\n");
   struct Case {
     std::vector<std::string> words;
     std::string says;

@@ -5,18 +5,17 @@
 
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <future>
 #include <memory>
-#include <thread>
 
 #include "base/base64.h"
 #include "base/json.h"
 #include "base/rng.h"
 #include "image/pixels.h"
 #include "tests/support/command.h"
+#include "tests/support/eventually.h"
 #include "tests/support/server_process.h"
 
 namespace saccade::test {
@@ -80,15 +79,6 @@ double metric(const ServerProcess& server, const std::string& name) {
   if (at == std::string::npos) return -1;
   at = page.find("} ", at);
   return std::strtod(page.c_str() + at + 2, nullptr);
-}
-
-template <typename Condition>
-bool eventually(const Condition& condition) {
-  for (int i = 0; i < 2400; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  return false;
 }
 
 // Nobody waits, and the level is at its top.

@@ -1,7 +1,6 @@
 // Multi-turn: what is sent at each turn, with the answers that were really served.
 #pragma once
 
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <span>

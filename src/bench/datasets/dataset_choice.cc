@@ -39,10 +39,7 @@ Result<RandomImagesSettings> random_settings(const DataChoice& choice, std::stri
 // Parquet.
 Result<std::string> captions_of(const DataChoice& choice) {
   const std::string split = choice.hf_split.empty() ? "train" : choice.hf_split;
-  for (const std::string& name : {split + ".jsonl", std::string("metadata.jsonl")}) {
-    const fs::path list = fs::path(choice.path) / name;
-    if (fs::is_regular_file(list)) return list.string();
-  }
+  if (std::string list = find_row_list(choice.path, split); !list.empty()) return list;
   TRY(const auto files, find_parquet(choice.path, choice.hf_subset, split));
   return files.front();
 }

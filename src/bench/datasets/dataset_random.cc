@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <numeric>
 
 #include "bench/datasets/dataset.h"
 #include "bench/datasets/text_file.h"

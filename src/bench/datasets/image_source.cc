@@ -48,8 +48,10 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-// make(i) for each of [0, count), on `threads` threads that take the next one when free.
-Result<std::vector<SharedImage>> make_all(
+}  // namespace
+
+// The threads take the next one when free.
+Result<std::vector<SharedImage>> make_images(
     std::size_t count, int threads, const std::function<Result<SharedImage>(std::size_t)>& make) {
   std::vector<Result<SharedImage>> made(count);
   std::atomic<std::size_t> next{0};
@@ -75,8 +77,6 @@ Result<std::vector<SharedImage>> make_all(
   }
   return images;
 }
-
-}  // namespace
 
 Result<ImageEncoding> parse_image_encoding(std::string_view name) {
   using Codec = ImageEncoding::Codec;
@@ -154,14 +154,14 @@ Result<SharedImage> changed_image(const std::string& path, std::uint64_t salt) {
 
 Result<std::vector<SharedImage>> draw_images(std::span<const SyntheticImage> images,
                                              const ImageEncoding& encoding, int threads) {
-  return make_all(images.size(), threads,
-                  [&](std::size_t i) { return encode_image(draw(images[i]), encoding); });
+  return make_images(images.size(), threads,
+                     [&](std::size_t i) { return encode_image(draw(images[i]), encoding); });
 }
 
 Result<std::vector<SharedImage>> read_images(std::span<const std::string> paths,
                                              const std::optional<ImageEncoding>& encode_anew,
                                              int threads) {
-  return make_all(paths.size(), threads, [&](std::size_t i) -> Result<SharedImage> {
+  return make_images(paths.size(), threads, [&](std::size_t i) -> Result<SharedImage> {
     TRY(const std::string bytes, read_image_file(paths[i]));
     return wrap_image(bytes, paths[i], encode_anew);
   });

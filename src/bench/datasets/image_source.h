@@ -36,7 +36,11 @@ Result<SharedImage> file_image(const std::string& path, bool by_url);
 // `salt` says: no cache knows it. A JPEG is one again, everything else a PNG.
 Result<SharedImage> changed_image(const std::string& path, std::uint64_t salt);
 
-// One for each, in order, on `threads` threads. The first error in that order is returned.
+// make(i) for each of [0, count), in order, on `threads` threads. The first error in that order is
+// returned.
+Result<std::vector<SharedImage>> make_images(
+    std::size_t count, int threads, const std::function<Result<SharedImage>(std::size_t)>& make);
+// One for each, likewise.
 Result<std::vector<SharedImage>> draw_images(std::span<const SyntheticImage> images,
                                              const ImageEncoding& encoding, int threads);
 Result<std::vector<SharedImage>> read_images(std::span<const std::string> paths,

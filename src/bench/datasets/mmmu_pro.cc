@@ -1,10 +1,8 @@
 #include "bench/datasets/mmmu_pro.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <filesystem>
-#include <thread>
 
 #include "base/json.h"
 #include "bench/datasets/dataset_files.h"
@@ -83,12 +81,12 @@ Result<std::vector<Question>> questions_of_parquet(const std::vector<std::string
     const auto& [file, row] = all[chosen[i]];
     Question& question = questions[i];
     if (files[file]->has("id")) {
-      TRY(question.id, files[file]->text("id", row));
+      TRY(question.id, files[file]->bytes("id", row));
     } else {
       question.id = fmt::format("row {}", row);
     }
     if (files[file]->has("answer")) {
-      TRY(question.answer, files[file]->text("answer", row));
+      TRY(question.answer, files[file]->bytes("answer", row));
     }
     TRY(question.image, files[file]->bytes("image.bytes", row));
   }
@@ -122,33 +120,19 @@ Result<std::vector<Question>> questions_of_folder(const fs::path& list,
   return questions;
 }
 
-// Decodes and encodes every picture, on the threads of the context.
-Result<std::vector<SharedImage>> encode_all(const std::vector<Question>& questions,
-                                            const DatasetContext& context) {
-  std::vector<Result<SharedImage>> encoded(questions.size());
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < questions.size(); i = next++)
-      encoded[i] = wrap_image(questions[i].image, questions[i].id, context.encoding);
-  };
-  std::vector<std::thread> helpers;
-  for (int i = 1; i < context.threads; ++i) helpers.emplace_back(work);
-  work();
-  for (std::thread& helper : helpers) helper.join();
-  std::vector<SharedImage> images;
-  for (auto& image : encoded) {
-    if (!image) return fail(std::move(image).error());
-    images.push_back(*std::move(image));
-  }
-  return images;
-}
-
 }  // namespace
 
 std::string_view mmmu_pro_instruction() {
   return "Answer with the option letter from the given choices directly. The last line of your "
          "response should be of the following format: 'Answer: $LETTER' (without quotes) where "
          "LETTER is one of options.";
+}
+
+std::string find_row_list(const std::string& folder, const std::string& split) {
+  for (const std::string& name : {split + ".jsonl", std::string("metadata.jsonl")})
+    if (const fs::path list = fs::path(folder) / name; fs::is_regular_file(list))
+      return list.string();
+  return {};
 }
 
 Result<std::vector<std::string>> find_parquet(const std::string& path, const std::string& subset,
@@ -172,18 +156,16 @@ Result<std::vector<std::string>> find_parquet(const std::string& path, const std
 Result<Dataset> mmmu_pro_dataset(const MmmuProSettings& settings, const DatasetContext& context) {
   Dataset dataset{.name = "mmmu_pro", .path = settings.path, .prompts = {}, .notes = {}};
   std::vector<Question> questions;
-  fs::path list;
-  for (const std::string& name : {settings.split + ".jsonl", std::string("metadata.jsonl")})
-    if (list.empty() && fs::is_regular_file(fs::path(settings.path) / name))
-      list = fs::path(settings.path) / name;
-  if (!list.empty()) {
+  if (const std::string list = find_row_list(settings.path, settings.split); !list.empty()) {
     TRY(questions, questions_of_folder(list, context));
   } else {
     TRY(const auto paths, find_parquet(settings.path, settings.subset, settings.split));
     TRY(questions, questions_of_parquet(paths, context));
   }
   if (questions.empty()) return fail(ErrorCode::kInvalid, "{}: no rows", settings.path);
-  TRY(const auto images, encode_all(questions, context));
+  TRY(const auto images, make_images(questions.size(), context.threads, [&](std::size_t i) {
+        return wrap_image(questions[i].image, questions[i].id, context.encoding);
+      }));
   for (std::size_t i = 0; i < questions.size(); ++i) {
     Prompt prompt;
     prompt.row_id = questions[i].id;

@@ -25,6 +25,9 @@ std::string_view mmmu_pro_instruction();
 // shuffles a second time without a seed, so that its rows cannot be had again.
 Result<Dataset> mmmu_pro_dataset(const MmmuProSettings& settings, const DatasetContext& context);
 
+// SPLIT.jsonl or metadata.jsonl in a folder of a dataset; empty: it has neither.
+std::string find_row_list(const std::string& folder, const std::string& split);
+
 // The Parquet files of a dataset in a directory or in the hub's cache, sorted by name.
 Result<std::vector<std::string>> find_parquet(const std::string& path, const std::string& subset,
                                               const std::string& split);

@@ -21,7 +21,7 @@ class ParquetFile {
 
   virtual std::int64_t rows() const = 0;
   virtual bool has(const std::string& column) const = 0;
-  virtual Result<std::string> text(const std::string& column, std::size_t row) = 0;
+  // Of text or bytes.
   virtual Result<std::string> bytes(const std::string& column, std::size_t row) = 0;
   virtual Result<std::vector<std::vector<std::int32_t>>> int_lists(const std::string& column) = 0;
   // A list of structs {from, value}.

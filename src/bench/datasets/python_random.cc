@@ -1,6 +1,5 @@
 #include "bench/datasets/python_random.h"
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 

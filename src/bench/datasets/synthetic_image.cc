@@ -10,15 +10,6 @@
 namespace saccade::bench {
 namespace {
 
-struct PatternName {
-  ImagePattern pattern;
-  std::string_view name;
-};
-constexpr PatternName kNames[] = {{ImagePattern::kNoise, "noise"},
-                                  {ImagePattern::kGradient, "gradient"},
-                                  {ImagePattern::kBlocks, "blocks"},
-                                  {ImagePattern::kTextPage, "text-page"}};
-
 using Colour = std::array<std::uint8_t, 3>;
 
 Colour random_colour(Rng& rng) {
@@ -103,10 +94,20 @@ void draw_text_page(Rng& rng, Pixels& pixels) {
   }
 }
 
+struct Pattern {
+  ImagePattern pattern;
+  std::string_view name;
+  void (*draw)(Rng& rng, Pixels& pixels);
+};
+constexpr Pattern kPatterns[] = {{ImagePattern::kNoise, "noise", draw_noise},
+                                 {ImagePattern::kGradient, "gradient", draw_gradient},
+                                 {ImagePattern::kBlocks, "blocks", draw_blocks},
+                                 {ImagePattern::kTextPage, "text-page", draw_text_page}};
+
 }  // namespace
 
 Result<ImagePattern> parse_image_pattern(std::string_view name) {
-  for (const PatternName& known : kNames) {
+  for (const Pattern& known : kPatterns) {
     if (known.name == name) return known.pattern;
   }
   return fail(ErrorCode::kInvalid, "image pattern '{}' is not noise, gradient, blocks or text-page",
@@ -114,7 +115,7 @@ Result<ImagePattern> parse_image_pattern(std::string_view name) {
 }
 
 std::string_view name_of(ImagePattern pattern) {
-  for (const PatternName& known : kNames) {
+  for (const Pattern& known : kPatterns) {
     if (known.pattern == pattern) return known.name;
   }
   return "unknown";
@@ -128,19 +129,8 @@ Pixels draw(const SyntheticImage& image) {
   pixels.rgb.resize(static_cast<std::size_t>(image.width) * static_cast<std::size_t>(image.height) *
                     3);
   Rng rng(image.seed);
-  switch (image.pattern) {
-    case ImagePattern::kNoise:
-      draw_noise(rng, pixels);
-      break;
-    case ImagePattern::kGradient:
-      draw_gradient(rng, pixels);
-      break;
-    case ImagePattern::kBlocks:
-      draw_blocks(rng, pixels);
-      break;
-    case ImagePattern::kTextPage:
-      draw_text_page(rng, pixels);
-      break;
+  for (const Pattern& known : kPatterns) {
+    if (known.pattern == image.pattern) known.draw(rng, pixels);
   }
   return pixels;
 }

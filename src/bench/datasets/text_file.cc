@@ -21,12 +21,13 @@ Result<void> make_parent(const std::string& path) {
   return {};
 }
 
-// Renamed over, a device would be a file for everybody on the machine.
-Result<void> write_into(const std::string& path, std::string_view text) {
-  std::ofstream file(path, std::ios::binary);
+// Errors name `meant`, which is another where it is renamed.
+Result<void> write_into(const std::string& path, std::string_view text, const std::string& meant,
+                        std::ios::openmode mode = std::ios::trunc) {
+  std::ofstream file(path, std::ios::binary | mode);
   file.write(text.data(), static_cast<std::streamsize>(text.size()));
   file.close();
-  if (!file) return fail(ErrorCode::kInvalid, "{}: cannot be written", path);
+  if (!file) return fail(ErrorCode::kInvalid, "{}: cannot be written", meant);
   return {};
 }
 
@@ -74,17 +75,13 @@ Result<void> write_text_file(const std::string& path, std::string_view text) {
   TRY_DO(make_parent(path));
   std::error_code code;
   const fs::file_status there = fs::status(path, code);
-  if (fs::exists(there) && !fs::is_regular_file(there)) return write_into(path, text);
+  // Renamed over, a device would be a file for everybody on the machine.
+  if (fs::exists(there) && !fs::is_regular_file(there)) return write_into(path, text, path);
   const fs::path resolved = fs::is_symlink(fs::symlink_status(path, code)) && fs::exists(there)
                                 ? fs::canonical(path, code)
                                 : fs::path(path);
   const std::string part = resolved.string() + ".part";
-  {
-    std::ofstream file(part, std::ios::binary | std::ios::trunc);
-    file.write(text.data(), static_cast<std::streamsize>(text.size()));
-    file.close();
-    if (!file) return fail(ErrorCode::kInvalid, "{}: cannot be written", path);
-  }
+  TRY_DO(write_into(part, text, path));
   fs::rename(part, resolved, code);
   if (code) return fail(ErrorCode::kInvalid, "{}: {}", path, code.message());
   return {};
@@ -92,11 +89,7 @@ Result<void> write_text_file(const std::string& path, std::string_view text) {
 
 Result<void> append_line(const std::string& path, std::string_view line) {
   TRY_DO(make_parent(path));
-  std::ofstream file(path, std::ios::binary | std::ios::app);
-  file << line << '\n';
-  file.close();
-  if (!file) return fail(ErrorCode::kInvalid, "{}: cannot be written", path);
-  return {};
+  return write_into(path, std::string(line) + '\n', path, std::ios::app);
 }
 
 }  // namespace saccade::bench

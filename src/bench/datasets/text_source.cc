@@ -52,8 +52,6 @@ class TokenSource final : public TextSource {
       if (!tokenizer.is_special(id) && !tokenizer.piece(id).empty()) allowed_.push_back(id);
   }
 
-  MadeText make(std::int32_t length, Rng& rng) override { return extend("", length, rng); }
-
   MadeText extend(std::string_view prefix, std::int32_t length, Rng& rng) override {
     std::vector<TokenId> ids = tokenizer_.encode(prefix, kPlain);
     if (allowed_.empty()) return counted(std::string(prefix));
@@ -114,8 +112,6 @@ class TokenSource final : public TextSource {
 
 class WordSource final : public TextSource {
  public:
-  MadeText make(std::int32_t length, Rng& rng) override { return extend("", length, rng); }
-
   MadeText extend(std::string_view prefix, std::int32_t length, Rng& rng) override {
     MadeText made{std::string(prefix), -1};
     for (std::int32_t i = words_in(prefix); i < length; ++i) {
@@ -152,8 +148,6 @@ class CountedSource final : public TextSource {
  public:
   CountedSource(TokenCounter counter, std::int32_t added)
       : counter_(std::move(counter)), added_(added) {}
-
-  MadeText make(std::int32_t length, Rng& rng) override { return extend("", length, rng); }
 
   MadeText extend(std::string_view prefix, std::int32_t length, Rng& rng) override {
     return fill(std::string(prefix), length, [&] { return kWords[rng.below(kWords.size())]; });

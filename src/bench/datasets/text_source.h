@@ -4,10 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
 #include "base/rng.h"
@@ -25,7 +23,7 @@ class TextSource {
  public:
   virtual ~TextSource() = default;
   // `length` tokens; without a tokenizer, words that most vocabularies hold as one token.
-  virtual MadeText make(std::int32_t length, Rng& rng) = 0;
+  MadeText make(std::int32_t length, Rng& rng) { return extend("", length, rng); }
   // One token repeated `length` times.
   virtual MadeText repeat_one(std::int32_t length, Rng& rng) = 0;
   // `prefix` followed by made text, `length` tokens together.

@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <numbers>
 
 #include "base/hash.h"
 #include "base/rng.h"

@@ -46,14 +46,7 @@ void give_up_waiting(LoadRun& run, Recorder& recorder) {
   for (const std::uint32_t index : run.admission.give_up()) {
     run.open.fetch_sub(1);
     if (run.arrivals.closed_loop) continue;
-    const LoadRequest& request = run.requests[index];
-    RequestRecord record;
-    record.index = index;
-    record.prompt = request.prompt;
-    record.conversation = request.conversation;
-    record.turn = request.turn;
-    record.warmup = request.warmup;
-    record.max_tokens = request.max_tokens;
+    RequestRecord record = record_of(index, run.requests[index]);
     record.scheduled = run.arrivals.due[index];
     record.failure = TransportFailure::kUnfinished;
     record.error = recorder.keep("the run ended before the concurrency cap let it go");

@@ -17,6 +17,17 @@ void add(std::atomic<std::uint64_t>& counter, std::uint64_t amount = 1) {
 
 }  // namespace
 
+RequestRecord record_of(std::uint32_t index, const LoadRequest& request) {
+  RequestRecord record;
+  record.index = index;
+  record.prompt = request.prompt;
+  record.conversation = request.conversation;
+  record.turn = request.turn;
+  record.warmup = request.warmup;
+  record.max_tokens = request.max_tokens;
+  return record;
+}
+
 Result<std::unique_ptr<LoadWorker>> LoadWorker::create(LoadRun& run, std::uint32_t first,
                                                        std::uint32_t stride) {
   TRY(auto client, net::HttpClient::create(run.settings.client));
@@ -77,14 +88,8 @@ void LoadWorker::arrive(std::uint32_t index) {
 
 void LoadWorker::begin(std::uint32_t index, const LoadRequest& request, Nanos scheduled,
                        Nanos admitted) {
-  RequestRecord record;
-  record.index = index;
-  record.prompt = request.prompt;
-  record.conversation = request.conversation;
-  record.turn = request.turn;
-  record.warmup = request.warmup;
+  RequestRecord record = record_of(index, request);
   record.streamed = run_.settings.streamed;
-  record.max_tokens = request.max_tokens;
   record.scheduled = scheduled;
   record.admitted = admitted;
   record.body_bytes = size_of(request.body);

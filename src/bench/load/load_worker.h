@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "bench/load/admission.h"
@@ -33,6 +32,9 @@ struct LoadRun {
     return open.load() == 0 && (arrivals_left.load() == 0 || stopping.load());
   }
 };
+
+// What is known of a request before it begins.
+RequestRecord record_of(std::uint32_t index, const LoadRequest& request);
 
 // start() and what is marked so from any thread; all else happens on the worker's own.
 class LoadWorker {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <stop_token>
 #include <thread>
 
 #include "base/json.h"
@@ -51,32 +52,26 @@ void append_parameters(const json::value& tree, StringPairs& out) {
 class Watch final : public ServerWatch {
  public:
   Watch(ServerProbe probe, Nanos period, int pid)
-      : probe_(std::move(probe)), period_(period), pid_(pid), thread_([this] { run(); }) {}
-  ~Watch() override { join(); }
+      : probe_(std::move(probe)),
+        period_(period),
+        pid_(pid),
+        thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
   std::vector<Sample> stop() override {
-    join();
+    thread_.request_stop();
+    thread_.join();
     read();
     return std::move(samples_);
   }
 
  private:
-  void join() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    wake_.notify_all();
-    if (thread_.joinable()) thread_.join();
-  }
-
-  void run() {
-    std::unique_lock lock(mutex_);
-    while (!stopping_) {
-      lock.unlock();
+  void run(const std::stop_token& stop) {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any pause;
+    while (!stop.stop_requested()) {
       read();
-      lock.lock();
-      wake_.wait_for(lock, std::chrono::nanoseconds(period_), [this] { return stopping_; });
+      pause.wait_for(lock, stop, std::chrono::nanoseconds(period_), [] { return false; });
     }
   }
 
@@ -106,10 +101,7 @@ class Watch final : public ServerWatch {
   bool has_page_ = true;
   bool has_gpu_ = true;
   std::vector<Sample> samples_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stopping_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::jthread thread_;  // last: it uses the others
 };
 
 }  // namespace

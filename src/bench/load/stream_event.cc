@@ -2,7 +2,6 @@
 #include "bench/load/stream_event.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <limits>
 
@@ -501,36 +500,18 @@ std::size_t append_unicode_escape(std::string& out, std::string_view text, std::
 }  // namespace
 
 void append_unescaped(std::string& out, std::string_view escaped) {
+  constexpr std::string_view kLetters = "ntrbf";
+  constexpr std::string_view kMeant = "\n\t\r\b\f";
   std::size_t at = 0;
   while (true) {
     const std::size_t slash = std::min(escaped.find('\\', at), escaped.size());
     out += escaped.substr(at, slash - at);
     if (slash + 1 >= escaped.size()) return;
     const char c = escaped[slash + 1];
-    at = slash + 2;
-    switch (c) {
-      case 'n':
-        out += '\n';
-        break;
-      case 't':
-        out += '\t';
-        break;
-      case 'r':
-        out += '\r';
-        break;
-      case 'b':
-        out += '\b';
-        break;
-      case 'f':
-        out += '\f';
-        break;
-      case 'u':
-        at = slash + append_unicode_escape(out, escaped, slash);
-        break;
-      default:
-        out += c;
-        break;  // quote, slash, backslash
-    }
+    at = slash + (c == 'u' ? append_unicode_escape(out, escaped, slash) : 2);
+    if (c == 'u') continue;
+    const std::size_t letter = kLetters.find(c);
+    out += letter == std::string_view::npos ? c : kMeant[letter];  // quote, slash, backslash
   }
 }
 

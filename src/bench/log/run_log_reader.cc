@@ -20,12 +20,10 @@ constexpr std::int64_t kInt64Max = std::numeric_limits<std::int64_t>::max();
 
 Result<std::int64_t> int_in(const json::value& v, std::string_view name, std::int64_t low,
                             std::int64_t high) {
-  std::int64_t number = 0;
-  if (v.is_int64())
-    number = v.get_int64();
-  else
+  if (!v.is_int64())
     return fail(ErrorCode::kInvalid, "'{}' is {}, an integer is required", name,
                 v.is_uint64() ? "too large a number" : json::kind_name(v));
+  const std::int64_t number = v.get_int64();
   if (number < low || number > high)
     return fail(ErrorCode::kInvalid, "'{}' is {}, allowed are {} to {}", name, number, low, high);
   return number;
@@ -62,17 +60,21 @@ Result<void> take_bool(const json::object& from, std::string_view name, bool& in
   return {};
 }
 
+// Empty where there is none.
 Result<const json::array*> array_of(const json::object& from, std::string_view name) {
+  static const json::array kNone;
   const json::value* v = json::find(from, name);
-  if (v == nullptr) return nullptr;
+  if (v == nullptr) return &kNone;
   if (!v->is_array())
     return fail(ErrorCode::kInvalid, "'{}' is {}, an array is required", name, json::kind_name(*v));
   return &v->get_array();
 }
 
+// Empty where there is none.
 Result<const json::object*> object_of(const json::object& from, std::string_view name) {
+  static const json::object kNone;
   const json::value* v = json::find(from, name);
-  if (v == nullptr) return nullptr;
+  if (v == nullptr) return &kNone;
   if (!v->is_object())
     return fail(ErrorCode::kInvalid, "'{}' is {}, an object is required", name,
                 json::kind_name(*v));
@@ -81,7 +83,6 @@ Result<const json::object*> object_of(const json::object& from, std::string_view
 
 Result<void> take_pairs(const json::object& from, std::string_view name, StringPairs& into) {
   TRY(const json::object* pairs, object_of(from, name));
-  if (pairs == nullptr) return {};
   for (const auto& member : *pairs) {
     if (!member.value().is_string())
       return fail(ErrorCode::kInvalid, "'{}.{}' is {}, a string is required", name,
@@ -95,7 +96,6 @@ Result<void> take_pairs(const json::object& from, std::string_view name, StringP
 template <typename Add>
 Result<void> take_numbers(const json::object& from, std::string_view name, Add add) {
   TRY(const json::object* numbers, object_of(from, name));
-  if (numbers == nullptr) return {};
   for (const auto& member : *numbers) {
     const std::string_view key = member.key();
     double number = 0;
@@ -112,7 +112,6 @@ Result<Nanos> instant_from(const json::value& v, std::string_view name) {
 
 Result<void> take_host(const json::object& line, HostFacts& host) {
   TRY(const json::object* from, object_of(line, "host"));
-  if (from == nullptr) return {};
   TRY_DO(take_text(*from, "name", host.name));
   TRY_DO(take_text(*from, "cpu", host.cpu));
   TRY_DO(take_int(*from, "cores", host.cores, 0, kInt32Max));
@@ -136,13 +135,11 @@ Result<void> read_header(const json::object& line, RunHeader& h) {
     return fail(ErrorCode::kUnsupported, "run log version {}, this program reads {}", version,
                 kRunFormatVersion);
   TRY(const json::array* argv, array_of(line, "argv"));
-  if (argv != nullptr) {
-    for (const json::value& word : *argv) {
-      if (!word.is_string())
-        return fail(ErrorCode::kInvalid, "'argv' holds {}, strings are required",
-                    json::kind_name(word));
-      h.argv.emplace_back(word.get_string());
-    }
+  for (const json::value& word : *argv) {
+    if (!word.is_string())
+      return fail(ErrorCode::kInvalid, "'argv' holds {}, strings are required",
+                  json::kind_name(word));
+    h.argv.emplace_back(word.get_string());
   }
   TRY_DO(take_seed(line, h.seed));
   TRY_DO(take_int(line, "origin_wall_ns", h.origin_wall_ns, 0, kInt64Max));
@@ -201,11 +198,9 @@ Result<void> read_prompt(const json::object& line, RunLog& log) {
   TRY_DO(take_int(line, "text_tokens", p.text_tokens, -1, kInt32Max));
   TRY_DO(take_int(line, "image_tokens", p.predicted_image_tokens, -1, kInt32Max));
   TRY(const json::array* images, array_of(line, "images"));
-  if (images != nullptr) {
-    for (const json::value& v : *images) {
-      TRY(PromptImage image, read_image(v));
-      p.images.push_back(std::move(image));
-    }
+  for (const json::value& v : *images) {
+    TRY(PromptImage image, read_image(v));
+    p.images.push_back(std::move(image));
   }
   TRY_DO(take_text(line, "text", p.text));
   TRY_DO(take_text(line, "reference", p.reference));
@@ -217,7 +212,7 @@ Result<void> read_times(const json::object& line, RequestRecord& r) {
   TRY(const json::array* times, array_of(line, "times"));
   const std::array<Nanos*, 7> into = {&r.scheduled, &r.admitted, &r.start, &r.connected,
                                       &r.sent,      &r.headers,  &r.end};
-  if (times == nullptr || times->size() != into.size())
+  if (times->size() != into.size())
     return fail(ErrorCode::kInvalid, "'times' must be an array of {} instants", into.size());
   for (std::size_t i = 0; i < into.size(); ++i) {
     TRY(*into[i], instant_from((*times)[i], "times"));
@@ -226,8 +221,8 @@ Result<void> read_times(const json::object& line, RequestRecord& r) {
 }
 
 Result<void> read_usage(const json::object& line, RequestRecord& r) {
+  if (json::find(line, "usage") == nullptr) return {};
   TRY(const json::array* usage, array_of(line, "usage"));
-  if (usage == nullptr) return {};
   const std::array<std::int32_t*, 5> into = {&r.prompt_tokens, &r.completion_tokens,
                                              &r.cached_tokens, &r.image_tokens,
                                              &r.reasoning_tokens};
@@ -260,7 +255,6 @@ Result<void> read_failure(const json::object& line, RequestRecord& r) {
 Result<void> read_events(const json::object& line, std::uint32_t request,
                          std::vector<LoggedEvent>& events, std::int64_t& all_tokens) {
   TRY(const json::array* flat, array_of(line, "events"));
-  if (flat == nullptr) return {};
   if (flat->size() % 4 != 0)
     return fail(ErrorCode::kInvalid, "'events' has {} numbers, four an event are required",
                 flat->size());
@@ -341,7 +335,6 @@ Result<void> read_sample(const json::object& line, RunLog& log) {
 
 Result<void> read_client(const json::object& line, ClientLoad& c) {
   TRY(const json::object* from, object_of(line, "client"));
-  if (from == nullptr) return {};
   TRY_DO(take_int(*from, "threads", c.threads, 0, kInt32Max));
   TRY_DO(take_double(*from, "wall_seconds", c.wall_seconds));
   TRY_DO(take_double(*from, "cpu_seconds", c.cpu_seconds));

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "base/json_scopes.h"
 #include "bench/datasets/text_file.h"

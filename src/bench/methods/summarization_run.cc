@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "bench/datasets/text_file.h"
 #include "bench/load/leg_runner.h"
 #include "bench/load/run_health.h"
 #include "bench/methods/seed_methods.h"

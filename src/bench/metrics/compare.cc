@@ -1,6 +1,7 @@
 #include "bench/metrics/compare.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -143,17 +144,8 @@ std::vector<std::string> differences(const Side& a, const Side& b) {
 }  // namespace
 
 std::string_view name_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kBetter:
-      return "better";
-    case Verdict::kWorse:
-      return "WORSE";
-    case Verdict::kSame:
-      return "same";
-    case Verdict::kNoEvidence:
-      return "no evidence";
-  }
-  return "";
+  constexpr std::array<std::string_view, 4> kNames = {"better", "WORSE", "same", "no evidence"};
+  return kNames.at(static_cast<std::size_t>(verdict));
 }
 
 CompareResult compare(const Side& a, const Side& b, const CompareSettings& settings) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 
 namespace saccade::bench {
 namespace {
@@ -92,21 +91,10 @@ std::optional<std::int64_t> tokens_from(TokenSource source, const RequestRecord&
   return std::nullopt;
 }
 
-Nanos first_token_at(FirstTokenRule rule, const StreamInstants& at) {
-  switch (rule) {
-    case FirstTokenRule::kOutput:
-      return at.first_output;
-    case FirstTokenRule::kText:
-      return at.first_text;
-    case FirstTokenRule::kContent:
-      return at.first_content;
-    case FirstTokenRule::kChoices:
-      return at.first_choices;
-    case FirstTokenRule::kServer:
-      break;
-  }
-  return kNever;
-}
+// By FirstTokenRule, but for that which goes by the server's own times.
+constexpr std::array<Nanos StreamInstants::*, 4> kFirstToken = {
+    &StreamInstants::first_output, &StreamInstants::first_text, &StreamInstants::first_content,
+    &StreamInstants::first_choices};
 
 Nanos end_at(EndRule rule, const StreamInstants& at, Nanos body_end) {
   const auto first_known = [](std::initializer_list<Nanos> instants) {
@@ -266,7 +254,7 @@ RequestMetrics request_metrics(const RunLog& log, std::size_t position, const Me
   if (rules.first_token == FirstTokenRule::kServer) {
     m.ttft = stage_gap(log, record, "first_scheduled_time", "first_token_time");
   } else if (record.streamed) {
-    const Nanos first = first_token_at(rules.first_token, at);
+    const Nanos first = at.*kFirstToken.at(static_cast<std::size_t>(rules.first_token));
     m.ttft = between(record.start, first);
     m.ttft_from_schedule = between(record.scheduled, first);
   }

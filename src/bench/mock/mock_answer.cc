@@ -11,6 +11,7 @@ namespace saccade::bench {
 namespace {
 
 constexpr std::string_view kToken = " tok";
+constexpr std::string_view kChatEvent = "chat.completion.chunk";
 constexpr int kMaxCachedBurst = 4096;
 constexpr std::uint64_t kBytesPerToken = 4;
 
@@ -29,6 +30,13 @@ std::string_view value_of(std::string_view body, std::string_view name) {
   rest.remove_prefix(1);
   skip(" \t\r\n");
   return rest;
+}
+
+// Of an answer, or of an event of one, up to its choices.
+std::string beginning(bool chat, std::string_view chat_object, std::string_view model) {
+  return fmt::format(
+      R"({{"id":"{}-mock","object":"{}","created":1700000000,"model":"{}","choices":[)",
+      chat ? "chatcmpl" : "cmpl", chat ? chat_object : "text_completion", model);
 }
 
 void append_chunk(std::string& out, std::string_view data) {
@@ -71,14 +79,11 @@ std::string MockText::event(bool chat, int tokens, bool last, std::string_view u
   std::string text;
   for (int i = 0; i < tokens; ++i) text += kToken;
   const std::string_view reason = last && settings_.finish_reason ? "\"length\"" : "null";
-  std::string out = fmt::format(
-      R"(data: {{"id":"{}-mock","object":"{}","created":1700000000,"model":"{}","choices":[{{"index":0,)",
-      chat ? "chatcmpl" : "cmpl", chat ? "chat.completion.chunk" : "text_completion",
-      settings_.model);
-  fmt::format_to(
-      std::back_inserter(out),
-      fmt::runtime(chat ? R"("delta":{{"content":"{}"}},"logprobs":null,"finish_reason":{}}}])"
-                        : R"("text":"{}","logprobs":null,"finish_reason":{}}}])"),
+  std::string out = "data: " + beginning(chat, kChatEvent, settings_.model);
+  out += fmt::format(
+      fmt::runtime(
+          chat ? R"({{"index":0,"delta":{{"content":"{}"}},"logprobs":null,"finish_reason":{}}}])"
+               : R"({{"index":0,"text":"{}","logprobs":null,"finish_reason":{}}}])"),
       text, reason);
   if (!usage_json.empty()) out.append(",\"usage\":").append(usage_json);
   out += "}\n\n";
@@ -112,13 +117,10 @@ std::string MockText::counted_burst(const MockRequest& request, int first, int c
 
 std::string MockText::role_event() const {
   std::string out;
-  append_chunk(
-      out, fmt::format(
-               "data: {}\"id\":\"chatcmpl-mock\",\"object\":\"chat.completion.chunk\",\"created\":"
-               "1700000000,\"model\":\"{}\",\"choices\":[{{\"index\":0,\"delta\":{{\"role\":"
-               "\"assistant\","
-               "\"content\":\"\"}},\"logprobs\":null,\"finish_reason\":null}}]}}\n\n",
-               '{', settings_.model));
+  append_chunk(out, "data: " + beginning(true, kChatEvent, settings_.model) +
+                        R"({"index":0,"delta":{"role":"assistant","content":""},)"
+                        R"("logprobs":null,"finish_reason":null}]})"
+                        "\n\n");
   return out;
 }
 
@@ -130,12 +132,8 @@ std::string MockText::tail(const MockRequest& request, int tokens) const {
   std::string events =
       event(request.chat, in_last, true, request.continuous_usage ? std::string_view(counts) : "");
   if (request.include_usage) {
-    fmt::format_to(std::back_inserter(events),
-                   "data: {{\"id\":\"{}-mock\",\"object\":\"{}\",\"created\":1700000000,\"model\":"
-                   "\"{}\",\"choices\":[],\"usage\":{}}}\n\n",
-                   request.chat ? "chatcmpl" : "cmpl",
-                   request.chat ? "chat.completion.chunk" : "text_completion", settings_.model,
-                   counts);
+    events += "data: " + beginning(request.chat, kChatEvent, settings_.model) +
+              "],\"usage\":" + counts + "}\n\n";
   }
   if (settings_.done) events += "data: [DONE]\n\n";
   std::string out;
@@ -156,18 +154,13 @@ std::string MockText::error_tail() const {
 std::string MockText::json_answer(const MockRequest& request, int tokens) const {
   std::string text;
   for (int i = 0; i < tokens; ++i) text += kToken;
-  std::string body = fmt::format(
-      R"({{"id":"{}-mock","object":"{}","created":1700000000,"model":"{}","choices":[{{"index":0,)",
-      request.chat ? "chatcmpl" : "cmpl", request.chat ? "chat.completion" : "text_completion",
-      settings_.model);
-  if (request.chat) {
-    fmt::format_to(std::back_inserter(body),
-                   R"("message":{{"role":"assistant","content":"{}"}},"logprobs":null,)", text);
-  } else {
-    fmt::format_to(std::back_inserter(body), R"("text":"{}","logprobs":null,)", text);
-  }
-  fmt::format_to(std::back_inserter(body), R"("finish_reason":{}}}],"usage":{}}})",
-                 settings_.finish_reason ? "\"length\"" : "null", usage(request, tokens));
+  std::string body = beginning(request.chat, "chat.completion", settings_.model);
+  body += fmt::format(
+      fmt::runtime(request.chat ? R"({{"index":0,"message":{{"role":"assistant","content":"{}"}},)"
+                                : R"({{"index":0,"text":"{}",)"),
+      text);
+  body += fmt::format(R"("logprobs":null,"finish_reason":{}}}],"usage":{}}})",
+                      settings_.finish_reason ? "\"length\"" : "null", usage(request, tokens));
   return http_answer(200, "application/json", body);
 }
 

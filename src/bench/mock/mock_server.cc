@@ -13,9 +13,9 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <future>
 #include <optional>
 #include <queue>
 #include <thread>

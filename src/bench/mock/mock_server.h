@@ -3,7 +3,6 @@
 // are not said to be JSON (415, as vLLM), and is cheap enough not to be what limits a client.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -2,14 +2,15 @@
 #include "bench/mock/selftest.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <memory>
 #include <utility>
 
 #include "bench/load/load_runner.h"
+#include "bench/load/server_probe.h"
 #include "bench/mock/mock_server.h"
 
 namespace saccade::bench {
@@ -317,13 +318,9 @@ Result<void> rates(Check& check) {
   return {};
 }
 
-// "VmRSS:", "VmHWM:" of this process, in MB.
-double process_memory_mb(const std::string& field) {
-  std::ifstream status("/proc/self/status");
-  std::string line;
-  while (std::getline(status, line)) {
-    if (line.starts_with(field)) return std::stod(line.substr(field.size())) / 1024;
-  }
+double own_memory_mb(std::string_view name) {
+  for (const auto& [known, bytes] : process_memory(getpid()))
+    if (known == name) return bytes / (1 << 20);
   return 0;
 }
 
@@ -339,11 +336,11 @@ Result<void> large_bodies(Check& check) {
   const auto image = std::make_shared<const std::string>(kBody, 'x');
   const auto back = std::make_shared<const std::string>(R"("})");
   for (LoadRequest& request : load.requests) request.body = {front, image, back};
-  const double before = process_memory_mb("VmRSS:");
+  const double before = own_memory_mb("resident_bytes");
   TRY(const RunLog log, measure(load));
   Nanos sent = 0;
   for (const RequestRecord& record : log.requests) sent = std::max(sent, record.sent);
-  const double grown = process_memory_mb("VmHWM:") - before;
+  const double grown = own_memory_mb("peak_resident_bytes") - before;
   check.at_most("256 bodies of 5 MiB at once: failures", static_cast<double>(failures(log)), "", 0);
   check.report("256 bodies of 5 MiB at once: sent", kInFlight * kBody / 1e9 / seconds(sent),
                "GB/s");

@@ -1,7 +1,6 @@
 #include "bench/reports/genai_report.h"
 
 #include <array>
-#include <functional>
 #include <map>
 
 #include "base/json_scopes.h"

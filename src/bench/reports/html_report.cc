@@ -1,5 +1,6 @@
 #include "bench/reports/html_report.h"
 
+#include <algorithm>
 #include <map>
 
 #include "bench/load/run_health.h"
@@ -9,29 +10,18 @@
 namespace saccade::bench {
 namespace {
 
-// Inside <script> a "<" could end or change the element; escaped it is the same JSON.
-std::string inside_script(std::string_view json) {
-  std::string safe;
-  safe.reserve(json.size());
-  for (const char c : json) {
-    if (c == '<') {
-      safe += "\\u003c";
-    } else {
-      safe += c;
-    }
-  }
-  return safe;
-}
+using Escapes = std::initializer_list<std::pair<char, std::string_view>>;
 
-std::string escaped(std::string_view text) {
+std::string escaped(std::string_view text,
+                    const Escapes& escapes = {{'<', "&lt;"}, {'&', "&amp;"}}) {
   std::string safe;
+  safe.reserve(text.size());
   for (const char c : text) {
-    if (c == '<') {
-      safe += "&lt;";
-    } else if (c == '&') {
-      safe += "&amp;";
-    } else {
+    const auto found = std::ranges::find(escapes, c, [](const auto& each) { return each.first; });
+    if (found == escapes.end()) {
       safe += c;
+    } else {
+      safe += found->second;
     }
   }
   return safe;
@@ -108,7 +98,8 @@ std::string html_report(std::span<const ReportedRun> runs, std::string_view scri
   } else {
     page += "<noscript>\n" + plain_report(runs) +
             "</noscript>\n<script type=\"application/json\" id=\"saccade-data\">";
-    page += inside_script(report_json(runs));
+    // Inside <script> a "<" could end or change the element; escaped it is the same JSON.
+    page += escaped(report_json(runs), {{'<', "\\u003c"}});
     page += "</script>\n<script>\n";
     page += script;
     page += "\n</script>\n";

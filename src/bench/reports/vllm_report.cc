@@ -212,30 +212,29 @@ std::string vllm_block(const RunLog& log, const RunMetrics& metrics,
   const bool current = settings.labels == VllmLabels::kCurrent;
   const RunHeader& h = log.header;
   std::string out = block_title(" Serving Benchmark Result ", '=');
-  out += block_row("Successful requests:", metrics.completed);
+  const auto row = [&](std::string_view label, const auto& value) {
+    out += block_row(label, value);
+  };
+  const bool in = metrics.input_known();
+  const bool made = metrics.output_known();
+  row("Successful requests:", metrics.completed);
   if (current) {
-    out += block_row("Failed requests:", metrics.failed);
-    if (h.max_concurrency > 0) out += block_row("Maximum request concurrency:", h.max_concurrency);
-    if (!std::isinf(h.request_rate))
-      out += block_row("Request rate configured (RPS):", h.request_rate);
+    row("Failed requests:", metrics.failed);
+    if (h.max_concurrency > 0) row("Maximum request concurrency:", h.max_concurrency);
+    if (!std::isinf(h.request_rate)) row("Request rate configured (RPS):", h.request_rate);
   }
-  out += block_row("Benchmark duration (s):", metrics.duration);
-  out +=
-      block_row("Total input tokens:", if_known(metrics.input_known(), metrics.total_input_tokens));
-  out += block_row("Total generated tokens:",
-                   if_known(metrics.output_known(), metrics.total_output_tokens));
-  out += block_row("Request throughput (req/s):", metrics.request_throughput);
-  if (metrics.goodput) out += block_row("Request goodput (req/s):", metrics.goodput->per_second);
-  out += block_row("Output token throughput (tok/s):",
-                   if_known(metrics.output_known(), metrics.output_throughput));
+  row("Benchmark duration (s):", metrics.duration);
+  row("Total input tokens:", if_known(in, metrics.total_input_tokens));
+  row("Total generated tokens:", if_known(made, metrics.total_output_tokens));
+  row("Request throughput (req/s):", metrics.request_throughput);
+  if (metrics.goodput) row("Request goodput (req/s):", metrics.goodput->per_second);
+  row("Output token throughput (tok/s):", if_known(made, metrics.output_throughput));
   if (current) {
-    out += block_row("Peak output token throughput (tok/s):",
-                     if_known(metrics.output_known(), metrics.peak_output_per_s));
-    out += block_row("Peak concurrent requests:", static_cast<double>(metrics.peak_concurrency));
+    row("Peak output token throughput (tok/s):", if_known(made, metrics.peak_output_per_s));
+    row("Peak concurrent requests:", static_cast<double>(metrics.peak_concurrency));
   }
-  out += block_row(
-      current ? "Total token throughput (tok/s):" : "Total Token throughput (tok/s):",
-      if_known(metrics.input_known() && metrics.output_known(), metrics.total_token_throughput));
+  row(current ? "Total token throughput (tok/s):" : "Total Token throughput (tok/s):",
+      if_known(in && made, metrics.total_token_throughput));
   for (const Section& section : kSections)
     if (selected(settings, section.key))
       out += latency_rows(metrics, {section.title, section.name, &(metrics.*section.sample)},

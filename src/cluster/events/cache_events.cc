@@ -1,7 +1,6 @@
 #include "cluster/events/cache_events.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "base/json.h"
@@ -173,12 +172,20 @@ CacheEvent* CacheEventLog::next(CacheEvent::Kind kind) {
   return &event;
 }
 
-void CacheEventLog::stored(const StoredBlock& block) {
+// `add` is told the last event that waits, null where none does.
+template <typename Add>
+void CacheEventLog::change(Add add) {
   bool first = false;
   {
     const std::lock_guard lock(mutex_);
     first = events_.empty();
-    CacheEvent* event = first ? nullptr : &events_.back();
+    add(first ? nullptr : &events_.back());
+  }
+  if (first) wake_();
+}
+
+void CacheEventLog::stored(const StoredBlock& block) {
+  change([&](CacheEvent* event) {
     // Blocks one after another in a prompt are one event.
     const bool goes_on = event != nullptr && event->kind == CacheEvent::Kind::kStored &&
                          event->group == block.group && block.parent == event->names.back() &&
@@ -196,33 +203,21 @@ void CacheEventLog::stored(const StoredBlock& block) {
     event->tokens.insert(event->tokens.end(), block.tokens.begin(), block.tokens.end());
     std::vector<std::string>& images = event->images.emplace_back();
     for (const BlockContent::Mark& mark : block.images) images.push_back(to_hex(mark.identity));
-  }
-  if (first) wake_();
+  });
 }
 
 void CacheEventLog::removed(int group, std::uint64_t name) {
-  bool first = false;
-  {
-    const std::lock_guard lock(mutex_);
-    first = events_.empty();
-    CacheEvent* event = first ? nullptr : &events_.back();
+  change([&](CacheEvent* event) {
     if (event == nullptr || event->kind != CacheEvent::Kind::kRemoved || event->group != group) {
       event = next(CacheEvent::Kind::kRemoved);
       event->group = group;
     }
     event->names.push_back(name);
-  }
-  if (first) wake_();
+  });
 }
 
 void CacheEventLog::cleared() {
-  bool first = false;
-  {
-    const std::lock_guard lock(mutex_);
-    first = events_.empty();
-    next(CacheEvent::Kind::kCleared);
-  }
-  if (first) wake_();
+  change([&](CacheEvent*) { next(CacheEvent::Kind::kCleared); });
 }
 
 std::vector<CacheEvent> CacheEventLog::take() {

@@ -62,6 +62,8 @@ class CacheEventLog final : public CacheObserver {
   std::uint64_t dropped() const;
 
  private:
+  template <typename Add>
+  void change(Add add);
   // With mutex_ held: a place for one more.
   CacheEvent* next(CacheEvent::Kind kind);
 

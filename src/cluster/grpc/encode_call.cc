@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "cluster/access.h"
+
 namespace saccade::cluster {
 namespace {
 
@@ -162,8 +164,7 @@ void EncodeCall::pump() {
     sent_ += part;
   } else if (rows_) {
     outgoing_ = reply();
-    const std::string_view digest(reinterpret_cast<const char*>(end_.digest.data()),
-                                  end_.digest.size());
+    const std::string_view digest = text_of(end_.digest);
     v1::End* const end = outgoing_.mutable_end();
     end->set_digest(digest.data(), digest.size());
     end->set_queued_us(end_.queued / kMicrosecond);

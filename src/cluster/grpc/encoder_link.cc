@@ -26,10 +26,6 @@ std::chrono::system_clock::time_point after(Nanos duration) {
   return std::chrono::system_clock::now() + std::chrono::nanoseconds(duration);
 }
 
-std::string_view text_of(const Digest& digest) {
-  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
-}
-
 class GrpcLink;
 
 // Hears of one encoder for as long as the connection stands.

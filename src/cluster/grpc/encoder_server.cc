@@ -3,7 +3,6 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <map>
@@ -11,7 +10,6 @@
 #include <set>
 #include <utility>
 
-#include "base/log.h"
 #include "cluster/grpc/credentials.h"
 #include "cluster/grpc/encode_call.h"
 #include "embedding_exchange.grpc.pb.h"
@@ -79,10 +77,7 @@ class GrpcEncoderServer final : public EncoderServer,
   }
   std::string rows_proof(const Digest& key, std::uint64_t stream,
                          std::string_view digest) const override {
-    return proof(settings_.access.key, {"rows",
-                                        {reinterpret_cast<const char*>(key.data()), key.size()},
-                                        bytes_of(stream),
-                                        digest});
+    return proof(settings_.access.key, {"rows", text_of(key), bytes_of(stream), digest});
   }
   std::uint64_t epoch() const override { return settings_.self.epoch; }
   void post(std::function<void(EncoderDesk&)> job) override {

@@ -111,28 +111,15 @@ void BodyScan::take_escape(char c) {
     return;
   }
   escaped_ = false;
-  switch (c) {
-    case 'u':
-      unicode_ = 4;
-      code_ = 0;
-      return;
-    case 'n':
-      return add('\n');
-    case 't':
-      return add('\t');
-    case 'r':
-      return add('\r');
-    case 'b':
-      return add('\b');
-    case 'f':
-      return add('\f');
-    case '"':
-    case '\\':
-    case '/':
-      return add(c);
-    default:
-      return lose();
+  if (c == 'u') {
+    unicode_ = 4;
+    code_ = 0;
+    return;
   }
+  constexpr std::string_view kLetters = "ntrbf\"\\/";
+  constexpr std::string_view kMeant = "\n\t\r\b\f\"\\/";
+  const std::size_t letter = kLetters.find(c);
+  letter == std::string_view::npos ? lose() : add(kMeant[letter]);
 }
 
 void BodyScan::add(char c) {

@@ -1,15 +1,14 @@
 #include "cluster/proxy/forwarder.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <iterator>
 #include <utility>
 
 #include "api/pages/draining.h"
 #include "api/pages/error_table.h"
-#include "base/hash.h"
 #include "base/log.h"
+#include "cluster/access.h"
 #include "cluster/proxy/body_scan.h"
 #include "cluster/proxy/passed_headers.h"
 #include "cluster/proxy/pd_request.h"
@@ -31,13 +30,6 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 
 bool is_stream(const net::ClientResponse& response) {
   return response.header("content-type").starts_with("text/event-stream");
-}
-
-std::string_view without_port(std::string_view peer) {
-  const std::size_t colon = peer.rfind(':');
-  std::string_view host = peer.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  return host;
 }
 
 // Under whatever spelling of it.
@@ -202,7 +194,7 @@ void Forwarder::handle(net::HttpRequest request, net::Responder responder) {
     exchange->headers.emplace_back("authorization", "Bearer " + settings_.pd_api_key);
   }
   const std::string_view before = request.header("x-forwarded-for");
-  const std::string peer(without_port(request.peer));
+  const std::string peer(host_of(request.peer));
   std::erase_if(exchange->headers,
                 [](const auto& each) { return each.first == "x-forwarded-for"; });
   exchange->headers.emplace_back("x-forwarded-for",

@@ -8,8 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-
 namespace saccade::cluster {
 
 // What a request is predicted to ask of a server, in prompt tokens, and what it shares with others.

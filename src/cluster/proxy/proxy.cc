@@ -1,14 +1,12 @@
 #include "cluster/proxy/proxy.h"
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
-#include <thread>
 
 #include "api/pages/error_table.h"
 #include "base/end_signals.h"
 #include "base/log.h"
 #include "cluster/access.h"
+#include "cluster/event_thread.h"
 #include "cluster/proxy/forwarder.h"
 #include "cluster/redis/redis_link.h"
 #include "cluster/store/shared_store.h"
@@ -23,38 +21,14 @@ constexpr std::chrono::seconds kEndTime{5};
 
 constexpr std::chrono::milliseconds kTellTime{1000};  // for those whose answers are cut
 
-// Probes every period, from construction to destruction.
-class Prober {
- public:
-  Prober(Forwarder& forwarder, Nanos period)
-      : forwarder_(forwarder), period_(period), thread_([this] { run(); }) {}
-  ~Prober() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    wake_.notify_one();
-    thread_.join();
-  }
-  Prober(const Prober&) = delete;
-  Prober& operator=(const Prober&) = delete;
-
- private:
-  void run() {
-    std::unique_lock lock(mutex_);
-    do {
-      forwarder_.probe();
-    } while (
-        !wake_.wait_for(lock, std::chrono::nanoseconds(period_), [this] { return stopping_; }));
-  }
-
-  Forwarder& forwarder_;
-  const Nanos period_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stopping_ = false;  // guarded by mutex_
-  std::thread thread_;     // last: it uses everything above
-};
+// The servers, now and every period, on a thread that does nothing else.
+void probe_again_and_again(EventThread& thread, Forwarder& forwarder, const Clock& clock,
+                           Nanos period) {
+  forwarder.probe();
+  thread.timers().start(clock.now() + period, [&thread, &forwarder, &clock, period] {
+    probe_again_and_again(thread, forwarder, clock, period);
+  });
+}
 
 net::HttpServerSettings server_settings(const ProxySettings& settings) {
   net::HttpServerSettings http;
@@ -123,7 +97,8 @@ Result<void> run_proxy(const ProxySettings& settings) {
           [&](const net::HttpRequest& head, std::optional<std::uint64_t> length) {
             return forwarder->admit(head, length);
           }));
-  const Prober prober(*forwarder, settings.probe_period);
+  EventThread prober(clock);
+  prober.post([&] { probe_again_and_again(prober, *forwarder, clock, settings.probe_period); });
   if (store)
     store->listen([&](const std::vector<NodeRecord>& nodes) { forwarder->found(urls_of(nodes)); });
   signals.ready();

@@ -1,7 +1,6 @@
 #include "cluster/store/node_record.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/json.h"
 #include "cluster/access.h"

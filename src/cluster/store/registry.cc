@@ -12,12 +12,6 @@ const std::string kNodes = "saccade:nodes";
 // A command's own words, and a server's that answers more than was asked.
 constexpr std::size_t kReplyRoom = std::size_t{64} << 10;
 
-// The first reply that is an error.
-const StoreReply* error_of(const std::vector<StoreReply>& replies) {
-  const auto at = std::ranges::find(replies, StoreReply::Kind::kError, &StoreReply::kind);
-  return at == replies.end() ? nullptr : &*at;
-}
-
 }  // namespace
 
 std::string node_key(const std::string& id) { return "saccade:node:" + id; }
@@ -44,11 +38,11 @@ void Registry::announce(NodeRecord record) {
 void Registry::withdraw(std::function<void()> done) {
   if (!self_) return done();
   const std::string id = std::exchange(self_, std::nullopt)->id;
-  StoreBatch batch;
-  batch.commands = {{{"DEL", node_key(id)}, {}}, {{"SREM", kNodes, id}, {}}};
-  batch.limit = settings_.limit;
-  batch.most_bytes = kReplyRoom;
-  link_.run(std::move(batch), [done = std::move(done)](const auto&) { done(); });
+  link_.run({.commands = {{{"DEL", node_key(id)}, {}}, {{"SREM", kNodes, id}, {}}},
+             .held = {},
+             .limit = settings_.limit,
+             .most_bytes = kReplyRoom},
+            [done = std::move(done)](const auto&) { done(); });
 }
 
 void Registry::poll() {
@@ -71,9 +65,7 @@ void Registry::poll() {
 }
 
 void Registry::hear_ids(Result<std::vector<StoreReply>> replies, bool renewed) {
-  if (!replies) return went_wrong(replies.error().message, reason_of(replies.error()));
-  if (const StoreReply* const error = error_of(*replies))
-    return went_wrong(error->text, reason_of_reply(error->text));
+  if (const auto failed = failure_of(replies)) return went_wrong(failed->why, failed->reason);
   if (renewed) {
     ++stats_.renewals;
     renew_at_ = clock_.now() + settings_.renew;
@@ -92,22 +84,20 @@ void Registry::hear_ids(Result<std::vector<StoreReply>> replies, bool renewed) {
     went_well();
     return heard_(stats_.nodes);
   }
-  StoreBatch batch;
   StoreCommand get{{"MGET"}, {}};
   for (const std::string& id : ids) get.words.push_back(node_key(id));
-  batch.commands.push_back(std::move(get));
-  batch.limit = settings_.limit;
-  batch.most_bytes = kReplyRoom + ids.size() * (kMostRecordBytes + 64);
-  link_.run(std::move(batch), [this, ids](Result<std::vector<StoreReply>> records) {
-    hear_records(ids, std::move(records));
-  });
+  link_.run({.commands = {std::move(get)},
+             .held = {},
+             .limit = settings_.limit,
+             .most_bytes = kReplyRoom + ids.size() * (kMostRecordBytes + 64)},
+            [this, ids](Result<std::vector<StoreReply>> records) {
+              hear_records(ids, std::move(records));
+            });
 }
 
 void Registry::hear_records(const std::vector<std::string>& ids,
                             Result<std::vector<StoreReply>> replies) {
-  if (!replies) return went_wrong(replies.error().message, reason_of(replies.error()));
-  if (const StoreReply* const error = error_of(*replies))
-    return went_wrong(error->text, reason_of_reply(error->text));
+  if (const auto failed = failure_of(replies)) return went_wrong(failed->why, failed->reason);
   const std::vector<StoreReply>& list = replies->front().list;
   if (list.size() != ids.size())
     return went_wrong("it answers another number of records than was asked for", "other");
@@ -128,11 +118,11 @@ void Registry::hear_records(const std::vector<std::string>& ids,
   }
   if (forget.words.size() > 2) {
     // One who is late with a lease comes back with the next.
-    StoreBatch batch;
-    batch.commands.push_back(std::move(forget));
-    batch.limit = settings_.limit;
-    batch.most_bytes = kReplyRoom;
-    link_.run(std::move(batch), [](const auto&) {});
+    link_.run({.commands = {std::move(forget)},
+               .held = {},
+               .limit = settings_.limit,
+               .most_bytes = kReplyRoom},
+              [](const auto&) {});
   }
   std::ranges::sort(nodes, {}, &NodeRecord::id);
   stats_.nodes = std::move(nodes);

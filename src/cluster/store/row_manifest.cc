@@ -10,10 +10,6 @@
 namespace saccade::cluster {
 namespace {
 
-std::string_view text_of(const Digest& digest) {
-  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
-}
-
 std::string proof_of(const RowManifest& m, const std::string& key, std::string_view access_key) {
   return proof(access_key, {"stored rows", key, bytes_of(static_cast<std::uint64_t>(m.rows)),
                             bytes_of(m.bytes), text_of(m.digest), m.maker});
@@ -24,8 +20,8 @@ std::string proof_of(const RowManifest& m, const std::string& key, std::string_v
 std::string row_key(const RowClass& of, const Digest& name) {
   const Digest tower = sha256(of.fingerprint);
   const Digest bits = sha256(of.numerics + '\n' + std::to_string(of.row_bytes));
-  return "saccade:rows:{" + hex_of(text_of(tower)).substr(0, 16) + "." +
-         hex_of(text_of(bits)).substr(0, 16) + "." + hex_of(text_of(name)) + "}";
+  return "saccade:rows:{" + to_hex(tower).substr(0, 16) + "." + to_hex(bits).substr(0, 16) + "." +
+         to_hex(name) + "}";
 }
 
 std::string write_manifest(const RowManifest& manifest, const std::string& key,
@@ -36,7 +32,7 @@ std::string write_manifest(const RowManifest& manifest, const std::string& key,
   w.member("version", 1);
   w.member("rows", manifest.rows);
   w.member("bytes", manifest.bytes);
-  w.member("sha256", hex_of(text_of(manifest.digest)));
+  w.member("sha256", to_hex(manifest.digest));
   w.member("maker", manifest.maker);
   if (!access_key.empty()) w.member("proof", hex_of(proof_of(manifest, key, access_key)));
   w.end_object();

@@ -119,20 +119,10 @@ void RowStore::find(const RowQuery& query, Nanos cost, Found done) {
 }
 
 void RowStore::read_manifest_of(const SearchPtr& search) {
-  StoreBatch batch;
-  batch.commands = {{{"GET", manifest_key(search->key)}, {}}};
-  batch.limit = search->until - clock_.now();
-  batch.most_bytes = kRowReplyRoom;
-  reads_.run(std::move(batch), [this, search](Result<std::vector<StoreReply>> replies) {
-    if (search->ended) return;
-    if (!replies) {
-      const bool late = replies.error().code == ErrorCode::kTimeout;
-      note(reason_of(replies.error()), "read", replies.error().message);
-      return end(search, late ? Lookup::kLate : Lookup::kFailed, reason_of(replies.error()));
-    }
+  const auto heard = [this, search](const std::vector<StoreReply>& replies) {
     const double took = static_cast<double>(clock_.now() - search->begun);
     round_trip_ += kStep * (took - round_trip_);
-    const StoreReply& reply = replies->front();
+    const StoreReply& reply = replies.front();
     if (reply.kind == StoreReply::Kind::kNothing) return end(search, Lookup::kMiss);
     if (reply.kind == StoreReply::Kind::kError) {
       const std::string reason = reason_of_reply(reply.text);
@@ -157,31 +147,38 @@ void RowStore::read_manifest_of(const SearchPtr& search) {
     search->pages = std::make_shared<RowPages>();
     search->pages->bytes.resize(search->query.bytes);
     read_chunks(search);
-  });
+  };
+  read(search, {{"GET", manifest_key(search->key)}, {}}, 0, heard);
 }
 
 void RowStore::read_chunks(const SearchPtr& search) {
   const std::size_t last = std::min(search->next + kWindow, chunks_of(search->query.bytes));
   StoreCommand get{{"MGET"}, {}};
   for (std::size_t i = search->next; i < last; ++i) get.words.push_back(chunk_key(search->key, i));
-  StoreBatch batch;
-  batch.commands.push_back(std::move(get));
-  batch.limit = search->until - clock_.now();
-  batch.most_bytes = kRowReplyRoom + (last - search->next) * kStoreChunk;
-  reads_.run(std::move(batch), [this, search](Result<std::vector<StoreReply>> replies) {
-    if (search->ended) return;
-    if (!replies) {
-      const bool late = replies.error().code == ErrorCode::kTimeout;
-      note(reason_of(replies.error()), "read", replies.error().message);
-      return end(search, late ? Lookup::kLate : Lookup::kFailed, reason_of(replies.error()));
-    }
-    const StoreReply& reply = replies->front();
-    if (reply.kind == StoreReply::Kind::kError) {
-      note(reason_of_reply(reply.text), "read", reply.text);
-      return end(search, Lookup::kFailed, reason_of_reply(reply.text));
-    }
-    take_chunks(search, reply.list);
-  });
+  read(search, std::move(get), (last - search->next) * kStoreChunk,
+       [this, search](const std::vector<StoreReply>& replies) {
+         const StoreReply& reply = replies.front();
+         if (reply.kind != StoreReply::Kind::kError) return take_chunks(search, reply.list);
+         note(reason_of_reply(reply.text), "read", reply.text);
+         end(search, Lookup::kFailed, reason_of_reply(reply.text));
+       });
+}
+
+// A reply of up to so many bytes of rows, unless the search ends without one.
+void RowStore::read(const SearchPtr& search, StoreCommand command, std::size_t row_bytes,
+                    std::function<void(const std::vector<StoreReply>&)> heard) {
+  reads_.run({.commands = {std::move(command)},
+              .held = {},
+              .limit = search->until - clock_.now(),
+              .most_bytes = kRowReplyRoom + row_bytes},
+             [this, search, heard = std::move(heard)](Result<std::vector<StoreReply>> replies) {
+               if (search->ended) return;
+               if (replies) return heard(*replies);
+               const std::string reason = reason_of(replies.error());
+               note(reason, "read", replies.error().message);
+               const bool late = replies.error().code == ErrorCode::kTimeout;
+               end(search, late ? Lookup::kLate : Lookup::kFailed, reason);
+             });
 }
 
 void RowStore::take_chunks(const SearchPtr& search, const std::vector<StoreReply>& chunks) {
@@ -254,11 +251,11 @@ void RowStore::wrong(const Digest& name, const std::string& maker) {
 void RowStore::drop(const std::string& key, std::size_t chunks) {
   StoreCommand forget{{"DEL", manifest_key(key)}, {}};
   for (std::size_t i = 0; i < chunks; ++i) forget.words.push_back(chunk_key(key, i));
-  StoreBatch batch;
-  batch.commands.push_back(std::move(forget));
-  batch.limit = settings_.write_limit;
-  batch.most_bytes = kRowReplyRoom;
-  writes_.run(std::move(batch), [](const auto&) {});
+  writes_.run({.commands = {std::move(forget)},
+               .held = {},
+               .limit = settings_.write_limit,
+               .most_bytes = kRowReplyRoom},
+              [](const auto&) {});
 }
 
 // --- publishing ---
@@ -279,65 +276,52 @@ void RowStore::publish(const Digest& name, std::int64_t count, std::span<const s
   writing->held = std::move(held);
   writing->room = *std::move(room);
   writing_keys_.insert(key);
-  StoreBatch batch;
-  batch.commands = {{{"EXISTS", manifest_key(key)}, {}}};
-  batch.limit = settings_.write_limit;
-  batch.most_bytes = kRowReplyRoom;
-  writes_.run(std::move(batch), [this, writing](Result<std::vector<StoreReply>> replies) {
-    if (failed(writing, replies)) return;
-    if (replies->front().number > 0) return end(writing, Publication::kPresent);
-    write_chunks(writing);
-  });
+  write(writing, {{{"EXISTS", manifest_key(key)}, {}}},
+        [this, writing](const std::vector<StoreReply>& replies) {
+          if (replies.front().number > 0) return end(writing, Publication::kPresent);
+          write_chunks(writing);
+        });
 }
 
 void RowStore::write_chunks(const WritingPtr& writing) {
   const std::size_t count = chunks_of(writing->rows.size());
   if (writing->next == count) return write_manifest_of(writing);
   const std::size_t last = std::min(writing->next + kWindow, count);
-  StoreBatch batch;
+  std::vector<StoreCommand> commands;
   const std::string ttl = std::to_string((settings_.ttl + kChunksLonger) / kMillisecond);
   for (std::size_t i = writing->next; i < last; ++i) {
     const std::size_t at = i * kStoreChunk;
-    batch.commands.push_back(
+    commands.push_back(
         {{"PSETEX", chunk_key(writing->key, i), ttl},
          writing->rows.subspan(at, std::min(kStoreChunk, writing->rows.size() - at))});
   }
-  batch.held = writing->held;
-  batch.limit = settings_.write_limit;
-  batch.most_bytes = kRowReplyRoom;
-  writes_.run(std::move(batch), [this, writing, last](Result<std::vector<StoreReply>> replies) {
-    if (failed(writing, replies)) return;
+  write(writing, std::move(commands), [this, writing, last](const auto&) {
     writing->next = last;
     write_chunks(writing);
   });
 }
 
 void RowStore::write_manifest_of(const WritingPtr& writing) {
-  StoreBatch batch;
-  batch.commands = {
-      {{"PSETEX", manifest_key(writing->key), std::to_string(settings_.ttl / kMillisecond),
-        write_manifest(writing->manifest, writing->key, settings_.key)},
-       {}}};
-  batch.limit = settings_.write_limit;
-  batch.most_bytes = kRowReplyRoom;
-  writes_.run(std::move(batch), [this, writing](Result<std::vector<StoreReply>> replies) {
-    if (failed(writing, replies)) return;
-    end(writing, Publication::kStored);
-  });
+  write(writing,
+        {{{"PSETEX", manifest_key(writing->key), std::to_string(settings_.ttl / kMillisecond),
+           write_manifest(writing->manifest, writing->key, settings_.key)},
+          {}}},
+        [this, writing](const auto&) { end(writing, Publication::kStored); });
 }
 
-bool RowStore::failed(const WritingPtr& writing, const Result<std::vector<StoreReply>>& replies) {
-  const auto with = [&](const std::string& reason, const std::string& why) {
-    note(reason, "written", why);
-    end(writing, Publication::kFailed, reason);
-    return true;
-  };
-  if (!replies) return with(reason_of(replies.error()), replies.error().message);
-  for (const StoreReply& reply : *replies) {
-    if (reply.kind == StoreReply::Kind::kError)
-      return with(reason_of_reply(reply.text), reply.text);
-  }
-  return false;
+// Goes on with `written` unless something went wrong: then the writing has ended.
+void RowStore::write(const WritingPtr& writing, std::vector<StoreCommand> commands,
+                     std::function<void(const std::vector<StoreReply>&)> written) {
+  writes_.run({.commands = std::move(commands),
+               .held = writing->held,
+               .limit = settings_.write_limit,
+               .most_bytes = kRowReplyRoom},
+              [this, writing, written = std::move(written)](const auto& replies) {
+                const auto failed = failure_of(replies);
+                if (!failed) return written(*replies);
+                note(failed->reason, "written", failed->why);
+                end(writing, Publication::kFailed, failed->reason);
+              });
 }
 
 void RowStore::end(const WritingPtr& writing, Publication how, const std::string& reason) {

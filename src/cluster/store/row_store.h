@@ -119,6 +119,8 @@ class RowStore {
   using SearchPtr = std::shared_ptr<Search>;
   using WritingPtr = std::shared_ptr<Writing>;
   bool worth(std::size_t bytes, Nanos cost);
+  void read(const SearchPtr& search, StoreCommand command, std::size_t row_bytes,
+            std::function<void(const std::vector<StoreReply>&)> heard);
   void read_manifest_of(const SearchPtr& search);
   void read_chunks(const SearchPtr& search);
   void take_chunks(const SearchPtr& search, const std::vector<StoreReply>& chunks);
@@ -127,8 +129,8 @@ class RowStore {
   void drop(const std::string& key, std::size_t chunks);
   void write_chunks(const WritingPtr& writing);
   void write_manifest_of(const WritingPtr& writing);
-  // True: something went wrong, and the writing has ended with it.
-  bool failed(const WritingPtr& writing, const Result<std::vector<StoreReply>>& replies);
+  void write(const WritingPtr& writing, std::vector<StoreCommand> commands,
+             std::function<void(const std::vector<StoreReply>&)> written);
   void end(const WritingPtr& writing, Publication how, const std::string& reason = {});
   void note(const std::string& reason, const char* what, const std::string& why);
 

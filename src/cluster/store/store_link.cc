@@ -29,4 +29,11 @@ std::string reason_of_reply(const std::string& text) {
   return std::ranges::find(kKnown, word) == kKnown.end() ? "other" : word;
 }
 
+std::optional<StoreFailure> failure_of(const Result<std::vector<StoreReply>>& replies) {
+  if (!replies) return StoreFailure{reason_of(replies.error()), replies.error().message};
+  const auto at = std::ranges::find(*replies, StoreReply::Kind::kError, &StoreReply::kind);
+  if (at == replies->end()) return std::nullopt;
+  return StoreFailure{reason_of_reply(at->text), at->text};
+}
+
 }  // namespace saccade::cluster

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,5 +53,13 @@ class StoreLink {
 // or an error's name. For metrics: a fixed list, the rest is "other".
 std::string reason_of(const Error& error);
 std::string reason_of_reply(const std::string& error_text);
+
+// What went wrong with a batch: that it has no replies, or the first of them that is an error.
+// Absent: nothing.
+struct StoreFailure {
+  std::string reason;
+  std::string why;
+};
+std::optional<StoreFailure> failure_of(const Result<std::vector<StoreReply>>& replies);
 
 }  // namespace saccade::cluster

@@ -64,18 +64,20 @@ std::optional<std::string> string_at(const arrow::Array& array, std::int64_t ind
   return std::nullopt;
 }
 
-// The slice of a list column's values that belongs to a row.
-std::optional<std::pair<ArrayPtr, std::pair<std::int64_t, std::int64_t>>> list_at(
-    const arrow::Array& array, std::int64_t index) {
+// The part of a list column's values that belongs to a row.
+struct ListSlice {
+  ArrayPtr values;
+  std::int64_t begin;
+  std::int64_t end;
+};
+
+std::optional<ListSlice> list_at(const arrow::Array& array, std::int64_t index) {
+  const auto slice = [index](const auto& lists) {
+    return ListSlice{lists.values(), lists.value_offset(index), lists.value_offset(index + 1)};
+  };
   if (array.IsNull(index)) return std::nullopt;
-  if (const auto* small = dynamic_cast<const arrow::ListArray*>(&array))
-    return std::pair{small->values(),
-                     std::pair<std::int64_t, std::int64_t>{small->value_offset(index),
-                                                           small->value_offset(index + 1)}};
-  if (const auto* large = dynamic_cast<const arrow::LargeListArray*>(&array))
-    return std::pair{large->values(),
-                     std::pair<std::int64_t, std::int64_t>{large->value_offset(index),
-                                                           large->value_offset(index + 1)}};
+  if (const auto* small = dynamic_cast<const arrow::ListArray*>(&array)) return slice(*small);
+  if (const auto* large = dynamic_cast<const arrow::LargeListArray*>(&array)) return slice(*large);
   return std::nullopt;
 }
 
@@ -105,14 +107,11 @@ class ArrowParquetFile final : public ParquetFile {
   std::int64_t rows() const override { return group_begin_.back(); }
   bool has(const std::string& column) const override { return leaves_.contains(root_of(column)); }
 
-  Result<std::string> text(const std::string& column, std::size_t row) override {
+  Result<std::string> bytes(const std::string& column, std::size_t row) override {
     TRY(const auto place, locate(column, row));
     const auto found = string_at(*place.first, place.second);
     if (!found) return wrong_type(column, row, "text");
     return *found;
-  }
-  Result<std::string> bytes(const std::string& column, std::size_t row) override {
-    return text(column, row);
   }
 
   Result<std::vector<std::vector<std::int32_t>>> int_lists(const std::string& column) override {
@@ -122,8 +121,8 @@ class ArrowParquetFile final : public ParquetFile {
       const auto list = list_at(*place.first, place.second);
       if (!list) return wrong_type(column, row, "a list of integers");
       std::vector<std::int32_t> ids;
-      for (std::int64_t i = list->second.first; i < list->second.second; ++i) {
-        const auto id = int_at(*list->first, i);
+      for (std::int64_t i = list->begin; i < list->end; ++i) {
+        const auto id = int_at(*list->values, i);
         if (!id || *id < 0 || *id > std::numeric_limits<std::int32_t>::max())
           return wrong_type(column, row, "a list of token ids");
         ids.push_back(static_cast<std::int32_t>(*id));
@@ -138,13 +137,13 @@ class ArrowParquetFile final : public ParquetFile {
     TRY(const auto place, locate(column, row));
     const auto list = list_at(*place.first, place.second);
     const auto* structs =
-        list ? dynamic_cast<const arrow::StructArray*>(list->first.get()) : nullptr;
+        list ? dynamic_cast<const arrow::StructArray*>(list->values.get()) : nullptr;
     const ArrayPtr from = structs != nullptr ? structs->GetFieldByName("from") : nullptr;
     const ArrayPtr value = structs != nullptr ? structs->GetFieldByName("value") : nullptr;
     if (from == nullptr || value == nullptr)
       return wrong_type(column, row, "a list of {from, value}");
     std::vector<SharedTurn> turns;
-    for (std::int64_t i = list->second.first; i < list->second.second; ++i) {
+    for (std::int64_t i = list->begin; i < list->end; ++i) {
       const auto who = string_at(*from, i);
       auto said = string_at(*value, i);
       if (!who || !said) return wrong_type(column, row, "a list of {from, value} texts");
