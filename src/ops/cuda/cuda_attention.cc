@@ -210,6 +210,31 @@ void CudaStream::kv_write(const KvWriteArgs& args) {
   launch(launch_qkv, kernel);
 }
 
+void CudaStream::qkv(const QkvArgs& args) {
+  if (!args.norm.empty() && args.subtract_mean) return Stream::qkv(args);
+  check_shapes(args);
+  if (args.plan->rows() == 0) return;
+  flush();
+  const std::int64_t dim = args.layer.head_dim;
+  const std::int64_t keys = args.queries();
+  const std::int64_t values = keys + args.keys();
+  QkvKernelArgs kernel;
+  kernel.q = kernel.q_out = rows_of(args.qkv.col_range(0, keys));
+  kernel.k = rows_of(args.qkv.col_range(keys, values));
+  kernel.v = rows_of(args.qkv.col_range(values, args.qkv.cols()));
+  kernel.head_dim = dim;
+  if (!args.norm.empty()) {
+    const auto* const weight = reinterpret_cast<const float*>(data_of(args.norm));
+    kernel.q_norm = {weight, args.epsilon, args.weight_offset, dim};
+    kernel.k_norm = {weight + keys, args.epsilon, args.weight_offset, dim};
+  }
+  kernel.cos = rows_of(args.cos);
+  kernel.sin = rows_of(args.sin);
+  kernel.pages = pages_of(args.layer);
+  kernel.slots = static_cast<const CudaAttentionPlan*>(args.plan)->lists.slots;
+  launch(launch_qkv, kernel);
+}
+
 void CudaStream::paged_attention(const PagedAttentionArgs& args) {
   check_shapes(args);
   if (args.plan->rows() == 0) return;

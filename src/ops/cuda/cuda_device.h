@@ -209,6 +209,7 @@ class CudaStream final : public Stream {
   void rope_table(const RopeTableArgs& args) override;
   void rope(const RopeArgs& args) override;
   void kv_write(const KvWriteArgs& args) override;
+  void qkv(const QkvArgs& args) override;
   void paged_attention(const PagedAttentionArgs& args) override;
   void segment_attention(const SegmentAttentionArgs& args) override;
   void gated(const GatedArgs& args) override;

@@ -1,0 +1,174 @@
+// Ops that are one launch on CUDA have the bits of the ops that they are made of.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "base/rng.h"
+#include "ops/cuda/cuda_device.h"
+#include "ops/cuda/emulated_device.h"
+
+namespace saccade::cuda {
+namespace {
+
+// A device, and matrices of its memory.
+class FusedOps : public ::testing::Test {
+ protected:
+  void make(DType activations) {
+    device_ = make_emulated_cuda_device({.late = true, .seed = 5}, activations);
+    stream_ = &device_->lane(Lane::kStep);
+  }
+  View room(std::int64_t rows, std::int64_t cols, DType type) {
+    const std::size_t bytes = static_cast<std::size_t>(rows * cols) * size_of(type);
+    return buffers_.emplace_back(*device_->allocate(bytes)).view(type, rows, cols);
+  }
+  View sent(const std::vector<float>& values, std::int64_t rows, std::int64_t cols, DType type) {
+    const View to = room(rows, cols, type);
+    stream_->upload(View(const_cast<float*>(values.data()), DType::kF32, rows, cols), to);
+    return to;
+  }
+  View random(std::int64_t rows, std::int64_t cols, DType type, float size = 2) {
+    return sent(random_values(rows * cols, size), rows, cols, type);
+  }
+  std::vector<float> random_values(std::int64_t count, float size) {
+    std::vector<float> values;
+    for (std::int64_t i = 0; i < count; ++i)
+      values.push_back(size * static_cast<float>(2 * rng_.uniform() - 1));
+    return values;
+  }
+  View copy_of(View from) {
+    const View to = room(from.rows(), from.cols(), from.dtype());
+    stream_->copy(from, to);
+    return to;
+  }
+  std::vector<std::byte> bytes_of(View view) {
+    const Buffer staging =
+        *device_->allocate(static_cast<std::size_t>(view.rows()) * view.row_bytes(), Space::kHost);
+    const View to = staging.view(view.dtype(), view.rows(), view.cols());
+    stream_->download(view, to);
+    stream_->synchronize();
+    return {to.data(), to.data() + static_cast<std::size_t>(to.rows()) * to.row_bytes()};
+  }
+  // Kernels that `work` is.
+  template <typename Work>
+  std::uint64_t launches_of(const Work& work) {
+    stream_->synchronize();
+    const std::uint64_t before = emulator::launches();
+    work();
+    stream_->synchronize();
+    return emulator::launches() - before;
+  }
+
+  std::unique_ptr<Device> device_;
+  Stream* stream_ = nullptr;
+  std::vector<Buffer> buffers_;
+  Rng rng_{17};
+};
+
+struct QkvCase {
+  DType type;
+  DType cache;
+  std::int64_t head_dim;
+  std::int64_t pairs;
+  bool norms;
+  std::int64_t gates = 0;  // columns before the queries
+};
+
+class FusedQkv : public FusedOps {
+ protected:
+  void check(const QkvCase& c) {
+    SCOPED_TRACE(fmt::format("{} over {}, heads of {}, {} pairs, norms {}, behind {}",
+                             name_of(c.type), name_of(c.cache), c.head_dim, c.pairs, c.norms,
+                             c.gates));
+    make(c.type);
+    constexpr std::int64_t kHeads = 4;
+    constexpr std::int64_t kKvHeads = 2;
+    constexpr std::int64_t kBlock = 4;
+    constexpr std::int64_t kRows = 9;
+    const std::int64_t keys = kHeads * c.head_dim;
+    const std::int64_t values = keys + kKvHeads * c.head_dim;
+    const std::int64_t cols = values + kKvHeads * c.head_dim;
+    const View all = random(kRows, c.gates + cols, c.type);
+    const View again = copy_of(all);
+    // Another weight a head.
+    const View norm = random(1, values, DType::kF32);
+    const View cos = random(kRows, std::max<std::int64_t>(1, c.pairs), DType::kF32, 1);
+    const View sin = random(kRows, std::max<std::int64_t>(1, c.pairs), DType::kF32, 1);
+    const std::int64_t page = kv_block_elements(c.cache, kBlock, kKvHeads, c.head_dim);
+    const auto pool = [&] {
+      return KvLayer{.blocks = room(6, page, c.cache),
+                     .block_size = kBlock,
+                     .kv_heads = kKvHeads,
+                     .head_dim = c.head_dim};
+    };
+    const KvLayer fused_pool = pool();
+    const KvLayer pool_apart = pool();
+    const std::vector<std::int32_t> blocks = {4, 0, 2, 5};
+    const SequenceSpan span = {
+        .row_begin = 0, .row_count = kRows, .context = 5, .prefix = 0, .blocks = blocks};
+    const AttentionPlan& plan = stream_->plan_attention(
+        {&span, 1},
+        {.block_size = kBlock, .heads = kHeads, .kv_heads = kKvHeads, .head_dim = c.head_dim});
+    const auto of = [&](View rows, const KvLayer& layer) {
+      return QkvArgs{.plan = &plan,
+                     .qkv = rows.col_range(c.gates, c.gates + cols),
+                     .norm = c.norms ? norm : View(),
+                     .epsilon = 1e-5f,
+                     .weight_offset = 1,
+                     .cos = cos,
+                     .sin = sin,
+                     .layer = layer};
+    };
+    EXPECT_EQ(launches_of([&] { stream_->qkv(of(all, fused_pool)); }), 1u);
+    stream_->Stream::qkv(of(again, pool_apart));
+    const auto queries = [&](View rows) {
+      return bytes_of(copy_of(rows.col_range(0, c.gates + keys)));
+    };
+    EXPECT_EQ(queries(all), queries(again));
+    EXPECT_EQ(bytes_of(fused_pool.blocks), bytes_of(pool_apart.blocks));
+    stream_->retire();
+  }
+};
+
+TEST_F(FusedQkv, HasTheBitsOfItsParts) {
+  for (const DType type : {DType::kBf16, DType::kF32})
+    for (const DType cache : {DType::kBf16, DType::kF16, DType::kF32, DType::kI8, DType::kE4m3})
+      for (const bool norms : {false, true}) {
+        check({type, cache, 128, 64, norms});
+        check({type, cache, 64, 32, norms, 24});
+        check({type, cache, 80, 20, norms});
+        // A row's heads begin at no multiple of 16 bytes.
+        check({type, cache, 64, 32, norms, 3});
+        check({type, cache, 90, 45, norms});
+        check({type, cache, 16, 8, norms});
+      }
+  check({DType::kBf16, DType::kBf16, 256, 128, true});
+}
+
+TEST_F(FusedQkv, LeavesLayerNormsToTheirOwnKernel) {
+  make(DType::kBf16);
+  const View all = random(1, 5 * 16, DType::kBf16);
+  const View again = copy_of(all);
+  const KvLayer layer = {.blocks = room(1, kv_block_elements(DType::kBf16, 4, 1, 16), DType::kBf16),
+                         .block_size = 4,
+                         .kv_heads = 1,
+                         .head_dim = 16};
+  const std::vector<std::int32_t> blocks = {0};
+  const SequenceSpan span = {
+      .row_begin = 0, .row_count = 1, .context = 0, .prefix = 0, .blocks = blocks};
+  const AttentionPlan& plan = stream_->plan_attention(
+      {&span, 1}, {.block_size = 4, .heads = 3, .kv_heads = 1, .head_dim = 16});
+  QkvArgs args = {.plan = &plan,
+                  .qkv = all,
+                  .norm = random(1, 4 * 16, DType::kF32),
+                  .subtract_mean = true,
+                  .cos = random(1, 8, DType::kF32),
+                  .sin = random(1, 8, DType::kF32),
+                  .layer = layer};
+  EXPECT_EQ(launches_of([&] { stream_->qkv(args); }), 3u);
+  args.qkv = again;
+  stream_->Stream::qkv(args);
+  EXPECT_EQ(bytes_of(all), bytes_of(again));
+}
+
+}  // namespace
+}  // namespace saccade::cuda
