@@ -1,5 +1,6 @@
 // Attention plans as lists of the device, and the ops that go by them.
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <vector>
 
@@ -74,8 +75,18 @@ DeviceSplits CudaStream::send_splits(const AttentionCall& call) {
   sent.splits.merge_rows = plan.merge_rows;
   sent.splits.band = plan.band;
   sent.partial_bytes = plan.partial_bytes;
+  sent.ended = plan.ended;
   if (least != nullptr) *least = std::max(*least, sent.splits.part_count);
   return sent;
+}
+
+// Zeros, which every call leaves as it finds them.
+std::uint32_t* CudaStream::reserve_ended(std::int64_t count) {
+  const std::size_t bytes = std::bit_ceil(static_cast<std::size_t>(count) * sizeof(std::uint32_t));
+  const bool there = ended_.holds(bytes);
+  std::byte* const data = reserve(ended_, bytes);
+  if (!there) runtime_.zero(data, ended_.bytes(), launching());
+  return reinterpret_cast<std::uint32_t*>(data);
 }
 
 // What a library takes, and the rest by the own kernel.
@@ -87,6 +98,7 @@ void CudaStream::launch_attention_of(const DeviceAttention& lists, AttentionKern
   kernel.splits = splits.splits;
   if (splits.partial_bytes > 0)
     kernel.splits.partials = reinterpret_cast<float*>(reserve(partials_, splits.partial_bytes));
+  if (splits.ended > 0) kernel.splits.ended = reserve_ended(splits.ended);
   launch(launch_attention, kernel);
 }
 

@@ -43,6 +43,7 @@ class DeviceScratch {
   DeviceScratch& operator=(const DeviceScratch&) = delete;
   std::byte* reserve(std::size_t bytes);
   bool holds(std::size_t bytes) const { return bytes <= bytes_; }  // reserve() would not move it
+  std::size_t bytes() const { return bytes_; }                     // of what reserve() gave
 
  private:
   Runtime& runtime_;
@@ -108,7 +109,8 @@ class WeightTables {
 // Who computes which split of a call's keys.
 struct DeviceSplits {
   AttentionSplits splits = {};    // without their scratch,
-  std::size_t partial_bytes = 0;  // of which that much is wanted
+  std::size_t partial_bytes = 0;  // of which that much is wanted,
+  std::int64_t ended = 0;         // and so many numbers
 };
 
 // Lists of a step's rows and sequences in the memory of the device, for kv_write and attention.
@@ -263,6 +265,7 @@ class CudaStream final : public Stream {
   // As far as the lists and the call's layout let it: the tiles that are left to the own kernel.
   std::int64_t launch_flash(const DeviceAttention& lists, const AttentionKernelArgs& attention);
   DeviceSplits send_splits(const AttentionCall& call);
+  std::uint32_t* reserve_ended(std::int64_t count);
   void launch_attention_of(const DeviceAttention& lists, AttentionKernelArgs kernel);
   void gemm_codes(const GemmArgs& args, const CodedRows& weight);
   RoundedRows rounded(const Rows& x);  // good until the next call
@@ -313,6 +316,7 @@ class CudaStream final : public Stream {
   DeviceScratch sums_;                      // of theirs that are finished apart
   DeviceScratch wide_;                      // a band of codes as numbers, for them
   DeviceScratch partials_;                  // of attention
+  DeviceScratch ended_;                     // AttentionSplits::ended
   std::int32_t split_tokens_ = kAttentionSplitTokens;
   // By the kind of a repeated step: parts that attention is launched as. They only grow, so that
   // steps stay alike.

@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "ops/cuda/cuda_device.h"
 #include "ops/cuda/emulated_device.h"
+#include "tests/ops/cuda_attention.h"
 
 namespace saccade::cuda {
 namespace {
@@ -168,6 +169,49 @@ TEST_F(FusedQkv, LeavesLayerNormsToTheirOwnKernel) {
   args.qkv = again;
   stream_->Stream::qkv(args);
   EXPECT_EQ(bytes_of(all), bytes_of(again));
+}
+
+// The last block of a tile to end joins what all of them left, whichever that is; of more splits or
+// rows another kernel does. The same bits as one block that goes over all of them.
+TEST(JoinedSplits, InTheLaunchThatComputesThem) {
+  struct Case {
+    std::int32_t length;  // tokens before the row
+    std::int64_t group;
+    std::uint64_t launches;
+    DType page = DType::kBf16;
+    std::int64_t head_dim = 16;
+    std::int64_t kv_heads = 1;
+  };
+  for (const Case& c :
+       {Case{64 * 31 + 9, 4, 1}, Case{64 * 32, 4, 2}, Case{64 * 15, 7, 1}, Case{64 * 16, 7, 2},
+        Case{64 * 7 + 63, 16, 1}, Case{64 * 8, 16, 2}, Case{64 * 2, 3, 1, DType::kI8, 80, 2},
+        Case{64 * 3, 5, 1, DType::kE4m3, 96}, Case{64 * 2, 6, 1, DType::kBf16, 128, 2},
+        Case{64 * 9, 2, 1, DType::kBf16, 256}}) {
+    SCOPED_TRACE(fmt::format("{} tokens, {} rows, {} of {}", c.length, c.group, name_of(c.page),
+                             c.head_dim));
+    const Problem problem{.head_dim = c.head_dim,
+                          .kv_heads = c.kv_heads,
+                          .group = c.group,
+                          .page_type = c.page,
+                          .contexts = {c.length, 90},
+                          .counts = {1, 1},
+                          .sees = causal,
+                          .split_tokens = 64};
+    Call walked(problem, 3);
+    walked.run(1);
+    for (std::uint64_t seed = 1; seed <= 2; ++seed) {  // of the order in which blocks end
+      emulator::seed(seed);
+      Call shared(problem, 3);
+      const std::uint64_t before = emulator::launches();
+      shared.run(kShared);
+      EXPECT_EQ(emulator::launches() - before, c.launches);
+      for (std::int64_t row = 0; row < 2; ++row)
+        for (std::int64_t col = 0; col < walked.out->cols(); ++col)
+          ASSERT_EQ(std::bit_cast<std::uint32_t>(shared.out->at(row, col)),
+                    std::bit_cast<std::uint32_t>(walked.out->at(row, col)))
+              << "row " << row << " col " << col;
+    }
+  }
 }
 
 }  // namespace
