@@ -16,6 +16,7 @@
 #include "ops/cuda/device_failed.h"
 #include "ops/cuda/e4m3_kernels.h"
 #include "ops/cuda/expert_kernels.h"
+#include "ops/cuda/few_gemm.h"
 #include "ops/cuda/flash_attention.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/product_table.h"
@@ -215,6 +216,9 @@ class CudaStream final : public Stream {
   void paged_attention(const PagedAttentionArgs& args) override;
   void segment_attention(const SegmentAttentionArgs& args) override;
   void gated(const GatedArgs& args) override;
+  void mlp(const MlpArgs& args) override;
+  void normed_gemm(const NormedGemmArgs& args) override;
+  void normed_mlp(const NormedMlpArgs& args) override;
   void experts(const ExpertsArgs& args) override;
   void causal_conv(const CausalConvArgs& args) override;
   void delta_rule(const DeltaRuleArgs& args) override;
@@ -267,6 +271,9 @@ class CudaStream final : public Stream {
   DeviceSplits send_splits(const AttentionCall& call);
   std::uint32_t* reserve_ended(std::int64_t count);
   void launch_attention_of(const DeviceAttention& lists, AttentionKernelArgs kernel);
+  // As one launch with its norm, if there is one, or gated; nothing: they are launches apart.
+  std::optional<FewGemmKernelArgs> few_gemm(const NormArgs* norm, const GemmArgs& args, bool gated);
+  bool gated_product(const NormArgs* norm, const MlpArgs& args);  // false: nothing is done
   void gemm_codes(const GemmArgs& args, const CodedRows& weight);
   RoundedRows rounded(const Rows& x);  // good until the next call
   void gemm_e4m3(const GemmArgs& args, const CodedRows& weight);

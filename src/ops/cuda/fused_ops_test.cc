@@ -171,6 +171,134 @@ TEST_F(FusedQkv, LeavesLayerNormsToTheirOwnKernel) {
   EXPECT_EQ(bytes_of(all), bytes_of(again));
 }
 
+struct ProductCase {
+  std::int64_t rows;
+  std::int64_t in;
+  std::int64_t out;  // of an MLP: the width between its products
+  bool bias = false;
+  bool residual = false;
+  bool fits = true;
+};
+
+class FusedProducts : public FusedOps {
+ protected:
+  void SetUp() override { make(DType::kBf16); }
+  std::unique_ptr<PackedWeight> weight(std::int64_t out, std::int64_t in) {
+    std::vector<float> values = random_values(out * in, 1);
+    const StoredMatrix part = View(values.data(), DType::kF32, out, in);
+    return device_->pack({&part, 1}, DType::kBf16);
+  }
+  // A norm of `rows`, and room for what it makes.
+  NormArgs norm_of(View x) {
+    return {.x = x,
+            .add = {},
+            .weight = random(1, x.cols(), DType::kF32),
+            .bias = {},
+            .epsilon = 1e-5f,
+            .weight_offset = 1,
+            .out = room(x.rows(), x.cols(), DType::kBf16)};
+  }
+};
+
+// Weights of one tile shape after the other, sums in slices and in one; rows that a warp's norm is
+// for, or a block's.
+const ProductCase kProductCases[] = {
+    {1, 96, 64},
+    {5, 1544, 2050, true},
+    {16, 512, 48, true, true},
+    {3, 520, 96},
+    {1, 200, 3080, true},
+    {16, 264, 3072, false, true},
+    {2, 40, 16904, true},
+    {9, 136, 16896},
+    // Too many rows, or not to be taken 16 bytes at a time; more of a norm than a launch takes.
+    {17, 96, 64, true, false, false},
+    {4, 100, 64, true, false, false},
+    {16, 1032, 64, false, false, false},
+};
+
+TEST_F(FusedProducts, AfterANormHaveTheBitsOfBoth) {
+  for (const ProductCase& c : kProductCases) {
+    SCOPED_TRACE(fmt::format("{} rows, {} to {}", c.rows, c.in, c.out));
+    const auto by = weight(c.out, c.in);
+    const View bias = random(1, c.out, DType::kF32);
+    const View residual = random(c.rows, c.out, DType::kBf16);
+    const View fused = room(c.rows, c.out, DType::kBf16);
+    const View apart = room(c.rows, c.out, DType::kBf16);
+    NormedGemmArgs args = {.norm = norm_of(random(c.rows, c.in, DType::kBf16)), .gemm = {}};
+    args.gemm = {.x = args.norm.out,
+                 .weight = by.get(),
+                 .bias = c.bias ? bias : View(),
+                 .activation = c.residual ? Activation::kGeluTanh : Activation::kNone,
+                 .residual = c.residual ? residual : View(),
+                 .y = fused};
+    EXPECT_EQ(launches_of([&] { stream_->normed_gemm(args); }), c.fits ? 1u : 2u);
+    args.gemm.y = apart;
+    stream_->Stream::normed_gemm(args);
+    EXPECT_EQ(bytes_of(fused), bytes_of(apart));
+  }
+}
+
+TEST_F(FusedProducts, OfGatedMlpsHaveTheBitsOfTheirParts) {
+  for (const bool normed : {true, false})
+    for (const ProductCase& c :
+         {ProductCase{1, 96, 112}, ProductCase{7, 64, 21, true, true},
+          ProductCase{16, 392, 40, true}, ProductCase{3, 48, 1607, true},
+          ProductCase{2, 40, 8460, true, true}, ProductCase{17, 96, 40, true, false, false},
+          ProductCase{4, 100, 40, true, false, false}}) {
+      SCOPED_TRACE(fmt::format("{} rows, {} to {}, normed {}", c.rows, c.in, c.out, normed));
+      const auto in = weight(2 * c.out, c.in);
+      const auto out = weight(c.in, c.out);
+      const View in_bias = random(1, 2 * c.out, DType::kF32);
+      const View out_bias = random(1, c.in, DType::kF32);
+      const View residual = random(c.rows, c.in, DType::kBf16);
+      const View fused = room(c.rows, c.in, DType::kBf16);
+      const View apart = room(c.rows, c.in, DType::kBf16);
+      const NormArgs norm = norm_of(random(c.rows, c.in, DType::kBf16));
+      stream_->norm(norm);
+      MlpArgs args = {.x = norm.out,
+                      .in = in.get(),
+                      .in_bias = c.bias ? in_bias : View(),
+                      .activation = c.rows % 2 == 0 ? Activation::kGeluTanh : Activation::kSilu,
+                      .out = out.get(),
+                      .out_bias = c.bias ? out_bias : View(),
+                      .residual = c.residual ? residual : View(),
+                      .inner = room(c.rows, 2 * c.out, DType::kBf16),
+                      .y = fused};
+      const std::uint64_t launches = launches_of([&] {
+        if (normed)
+          stream_->normed_mlp({norm, args});
+        else
+          stream_->mlp(args);
+      });
+      EXPECT_EQ(launches, c.fits ? 2u : normed ? 4u : 3u);
+      args.y = apart;
+      stream_->norm(norm);
+      stream_->Stream::mlp(args);
+      EXPECT_EQ(bytes_of(fused), bytes_of(apart));
+    }
+}
+
+// Norms that are no norm of rows, or write what others read, are launches of their own.
+TEST_F(FusedProducts, LeaveOtherNormsAlone) {
+  const auto by = weight(64, 96);
+  const View bias = random(1, 96, DType::kF32);
+  const View add = random(2, 96, DType::kBf16);
+  for (int which = 0; which < 4; ++which) {
+    NormedGemmArgs args = {.norm = norm_of(random(2, 96, DType::kBf16)), .gemm = {}};
+    if (which == 0) args.norm.subtract_mean = true;
+    if (which == 1) args.norm.bias = bias;
+    if (which == 2) args.norm.group = 24;
+    if (which == 3) args.norm.add = add;
+    args.gemm = {.x = args.norm.out,
+                 .weight = by.get(),
+                 .bias = {},
+                 .residual = {},
+                 .y = room(2, 64, DType::kBf16)};
+    EXPECT_EQ(launches_of([&] { stream_->normed_gemm(args); }), 2u) << which;
+  }
+}
+
 // The last block of a tile to end joins what all of them left, whichever that is; of more splits or
 // rows another kernel does. The same bits as one block that goes over all of them.
 TEST(JoinedSplits, InTheLaunchThatComputesThem) {
