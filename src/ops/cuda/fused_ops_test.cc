@@ -1,6 +1,7 @@
 // Ops that are one launch on CUDA have the bits of the ops that they are made of.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "base/rng.h"
@@ -236,6 +237,36 @@ TEST_F(FusedProducts, AfterANormHaveTheBitsOfBoth) {
     args.gemm.y = apart;
     stream_->Stream::normed_gemm(args);
     EXPECT_EQ(bytes_of(fused), bytes_of(apart));
+  }
+}
+
+// Squares in another order add up to other last bits, which few results show: here all of them lie
+// halfway between two bf16, as near as their weights can bring them.
+TEST_F(FusedProducts, NormsAddInOneOrder) {
+  constexpr std::int64_t kCols = 1088;
+  constexpr std::int64_t kOut = 64;
+  const auto by = weight(kOut, kCols);
+  const View fused = room(1, kOut, DType::kBf16);
+  const View apart = room(1, kOut, DType::kBf16);
+  for (int time = 0; time < 8; ++time) {
+    std::vector<float> values = random_values(kCols, 2);
+    double squares = 0;
+    for (float& value : values) {
+      value = to_float(to_bf16(value));
+      squares += static_cast<double>(value) * value;
+    }
+    const double scale = 1 / std::sqrt(squares / kCols + 1e-5);
+    std::vector<float> weights;
+    for (const float value : values)
+      weights.push_back(static_cast<float>((1 + 0x1p-8) / (value * scale)));
+    NormedGemmArgs args = {.norm = norm_of(sent(values, 1, kCols, DType::kBf16)), .gemm = {}};
+    args.norm.weight = sent(weights, 1, kCols, DType::kF32);
+    args.norm.weight_offset = 0;
+    args.gemm = {.x = args.norm.out, .weight = by.get(), .bias = {}, .residual = {}, .y = fused};
+    EXPECT_EQ(launches_of([&] { stream_->normed_gemm(args); }), 1u);
+    args.gemm.y = apart;
+    stream_->Stream::normed_gemm(args);
+    EXPECT_EQ(bytes_of(fused), bytes_of(apart)) << time;
   }
 }
 
