@@ -332,7 +332,7 @@ TEST_F(LibraryProducts, FewRowsAreTheOwnKernelsByDefault) {
 TEST_F(LibraryProducts, AreFusedWithANormWhereTheyAreTheOwnKernels) {
   constexpr std::int64_t kFew = 5;
   for (const bool batch_invariant : {false, true}) {
-    make({test::kAscending}, batch_invariant);
+    make({test::kDescending}, batch_invariant);
     Buffer ones = *device->allocate(kIn * sizeof(float), Space::kDevice);
     Buffer normed = *device->allocate(kFew * kIn * sizeof(Bf16), Space::kDevice);
     std::vector<float> weights(kIn, 1.0f);
