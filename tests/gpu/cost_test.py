@@ -121,10 +121,22 @@ class Costs(unittest.TestCase):
         # attention_few.h: up to 90 KB a block.
         self.assertEqual(attention.few_shared(128), 89856)
 
+    def test_products_of_few_rows_take_along_what_fits(self):
+        # docs/cuda-kernels.md, of few_gemm.cu: beside gate and up 15 rows of 2B's columns and 6 of 7B's; norms of 10 and 4, of 7B's qkv 2.
+        def most(inputs, out, **kinds):
+            return max(count for count in range(1, 33) if products.few(COUNTS, "", Shape(count, inputs, out), **kinds))
+
+        self.assertEqual([most(1536, 17920, gated=True), most(3584, 37888, gated=True)], [15, 6])
+        self.assertEqual([most(1536, 17920, gated=True, normed=True), most(3584, 37888, gated=True, normed=True)], [10, 4])
+        self.assertEqual(most(3584, 4608, normed=True), 2)
+
     def test_splits_as_they_are_planned(self):
         heads = attention.Heads(28, 4, 128)
         blocks = lambda contexts: [kernel.blocks for kernel in attention.decode(COUNTS, "", contexts, heads)]  # noqa: E731
-        self.assertEqual(blocks([1023]), [4 * 4, 28])
+        # attention_parts.h: seven rows a tile are joined by the last block up to 16 splits.
+        self.assertEqual(blocks([1023]), [4 * 4])
+        self.assertEqual(blocks([4095]), [16 * 4])
+        self.assertEqual(blocks([4096]), [17 * 4, 28])
         self.assertEqual(blocks([255]), [4])
         self.assertEqual(blocks([1024] * 64), [64 * 4])
 

@@ -82,14 +82,20 @@ def decode(counts, name, contexts, of_heads):
     kernels = [Kernel(name, of_heads.source(), blocks, constant("kAttentionThreads", FETCH), few_shared(width, element, bool(cache)),
                       counts.of(key)["registers"], [phase], lookups=4, useful_bytes=moved, useful_flops=4 * sum(contexts) * heads * dim,
                       sass=key)]
-    joined = [(count, each) for count, each, part in zip(of, contexts, shared) if part and count > 1]
+    ahead, most_trips = constant("kJoinedAhead", PARTS), constant("kMostJoinTrips", PARTS)
+    trips = lambda count: math.ceil(group / 4) * math.ceil(count / ahead)  # noqa: E731
+    split_up = [count for count, part in zip(of, shared) if part and count > 1]
+    by_last = [trips(count) for count in split_up if trips(count) <= most_trips]
+    joined = [count for count in split_up if trips(count) > most_trips]
+    # The last block to end counts itself, and then fetches what the others have left.
+    kernels[0].lookups += max(by_last) + 1 if by_last else 0
     if joined:
         key = f"attention_merge_kernel<{width}, {'true' if cache else 'false'}>"
         loop = counts.loop(key)
-        most = max(count for count, _ in joined)
-        partial = sum(count for count, _ in joined) * group * kv_heads * (width + 8) * 4
-        merge = Phase(bytes=partial, in_flight=16 * 128 * 4, turns=math.ceil(most / 16), instructions=loop["turn"], cached=True)
-        kernels.append(Kernel(name + ", join", CUDA + "attention_merge.cu", len(contexts) * kv_heads * group, 128, 0,
+        most = max(joined)
+        partial = sum(joined) * group * kv_heads * (width + 8) * 4
+        merge = Phase(bytes=partial, in_flight=16 * width * 4, turns=math.ceil(most / 16), instructions=loop["turn"], cached=True)
+        kernels.append(Kernel(name + ", join", CUDA + "attention_merge.cu", len(contexts) * kv_heads * group, 32, 0,
                               counts.of(key)["registers"], [merge], lookups=3, sass=key))
     return kernels
 

@@ -12,7 +12,7 @@ FILE = os.path.join(ROOT, "tools/gpu_cost/sass_counts.json")
 OBJECTS = os.path.join(ROOT, "build/cuda-check/src/ops/cuda")
 # Class of instruction that its loops are known by; how the shortest way through is to go.
 LOOPS = {
-    "gemm": ("HMMA", True), "gemm_bytes": ("IMMA", True), "gemm_codes": ("HMMA", True), "gemm_e4m3": ("HMMA", True),
+    "gemm": ("HMMA", True), "few_gemm": ("HMMA", True), "gemm_bytes": ("IMMA", True), "gemm_codes": ("HMMA", True), "gemm_e4m3": ("HMMA", True),
     "attention": ("HMMA", True), "attention_codes": ("HMMA", True),
 }
 SHOWN = ("HMMA", "IMMA", "LDSM", "LDGSTS", "LDG", "MUFU", "f32", "ATOMS")
@@ -155,7 +155,7 @@ def count_object(path, arch="sm_90a"):
             loop = main_loop(tool, instructions, kind, most)
             loops = {} if loop is None else {"": loop}
         atomics = sorted({each.opcode for each in instructions if each.kind in ("ATOMS", "ATOMG")})
-        found[re.sub(r"\((GemmKernelArgs|\w+Args|\w+KernelArgs).*$", "", name)] = {
+        found[re.sub(r"\(\w+Args.*$", "", name)] = {
             "source": source, "registers": registers.get(mangled, 0), "total": len(instructions), "atomics": atomics, "loops": loops}
     return found
 

@@ -4,6 +4,7 @@
 MODELLED = {
     "launch_norm": "norm.cu", "launch_qkv": "qkv.cu", "launch_gated": "gated.cu", "launch_embed": "embed.cu", "launch_mix_rows": "mix_rows.cu",
     "launch_cut_patches": "cut_patches.cu", "launch_row_stats": "row_stats.cu", "launch_sample": "sample.cu", "launch_gemm": "gemm.cu",
+    "launch_few_gemm": "few_gemm.cu",
     "launch_gemm_bytes": "gemm_bytes.cu", "launch_gemm_codes": "gemm_codes.cu", "launch_gemm_e4m3": "gemm_e4m3.cu",
     "launch_library_product": "cublaslt_library.cc", "launch_attention": "attention.cu", "launch_attention_codes": "attention_codes.cu",
     "launch_attention_merge": "attention_merge.cu", "launch_rope_table": "rope_table.cu", "launch_finish_product": "finish_product.cu",

@@ -16,6 +16,7 @@ SINCE = [
     (r"product .* down, residual rows (17|64|65|128|256)$", "a33f2f6f", "the probe takes time, and a far quicker kernel"),
     (r"product .*, bias.* rows (17|64|65|128|256|2048|8192|5476)$", "d8bfe263", "the bias in the library's epilogue"),
     (r"product .* rows (1|16)$", "69d19fc9", "copies between the products"),
+    (r"attention .* (1|8) x 1 rows after 1024( |$)", "fused", "splits are joined by the last block to end, in one launch"),
     (r"attention .*(by the own kernel|x 1 rows|over )", "87c86ad4", "keys copied without branches"),
     (r"attention .* in 86", "87c86ad4", "keys copied without branches"),
     (r"(four bits|e4m3) ", "88ea0ceb", "deepened; scales with the stages"),
@@ -130,13 +131,17 @@ def kernels_of(counts, name):
     return None
 
 
-# Of a step's kernels, what the bench measures them as.
-def op_of(which, kernel, count, context):
-    if kernel == "norm" and count > 64:
-        return None  # it is measured with a sum before it, which of many rows is half of its bytes
-    part = kernel.removesuffix(", join")
-    if kernel == "attention":
+# Of a step's kernels, what the bench measures them as; of fused ones each part by itself.
+def ops_of(which, kernel, count, context):
+    found = [op_of(which, part, count, context) for part in kernel.removesuffix(", join").split(", ")]
+    return [] if None in found else found
+
+
+def op_of(which, part, count, context):
+    if part == "attention":
         return f"attention {which} {count} x 1 rows after {context}" if context else f"attention {which} 1 x {count} rows after 0"
+    if part == "norm" and count > 64:
+        return None  # it is measured with a sum before it, which of many rows is half of its bytes
     return {"norm": f"norm after add {which} rows {count}", "qkv": f"product {which} qkv, bias rows {count}",
             "rope": f"rope {which} rows {count}", "out": f"product {which} out, residual rows {count}",
             "gate_up": f"product {which} gate_up rows {count}", "gated": f"gated silu {which} rows {count}",

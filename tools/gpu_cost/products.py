@@ -5,7 +5,7 @@ from tools.gpu_cost import gpu as machine
 from tools.gpu_cost.kernel import Kernel, Phase
 from tools.gpu_cost.sources import CUDA, Changed, constant, tile
 
-TILES, CODES, E4M3 = CUDA + "gemm_tiles.h", CUDA + "gemm_codes.cu", CUDA + "gemm_e4m3.cu"
+TILES, CODES, E4M3, FEW = CUDA + "gemm_tiles.h", CUDA + "gemm_codes.cu", CUDA + "gemm_e4m3.cu", CUDA + "few_gemm.cu"
 SLICED_BELOW = 3072
 QUICKER = 1.4
 
@@ -84,6 +84,37 @@ def own(counts, name, shape, math_of="NumberMath"):
     return Kernel(name, CUDA + ("gemm_bytes.cu" if by_bytes else "gemm.cu"), blocks, threads,
                   stages * slices * (tile_rows + cols) * (depth + 8) * 2, counts.of(key)["registers"], [phase],
                   useful_bytes=phase.bytes, useful_flops=shape.flops() / (2 if by_bytes else 1), sass=key)
+
+
+def few(counts, name, shape, normed=False, gated=False):
+    """With the norm before it, or the gated activation behind it, as few_gemm.cu takes them; None where it does not."""
+    rows, inputs, out = shape.rows, shape.inputs, shape.out
+    if rows > constant("kMostRows", FEW):
+        return None
+    numbers = tile(tile_of(rows, out), TILES)
+    _, cols, _, warp_cols, depth, stages = numbers[:6]
+    slices = numbers[6] if len(numbers) > 6 else 1
+    threads = slices * 32 * (cols // warp_cols)
+    unit = constant("kColsUnit", FEW)
+    shared = stages * slices * cols * (depth + 8) * 2 + rows * ((ceil(inputs, unit) * unit + 8) * 2 + 8 * 4)
+    packs = rows * inputs // 8
+    if shared > 101376 or (normed and packs > constant("kMostNormPacks", FEW) * threads):
+        return None
+    key = f"few_gemm_kernel<FewStages<Tile<{', '.join(map(str, (*numbers[:6], slices)))}> >, {'true' if gated else 'false'}>"
+    loop = counts.loop(key)
+    steps_of_k = depth // 16
+    check_loop(key, loop, steps_of_k * 2)
+    slice_unit = constant("kMostSlices", TILES) * constant("kSliceUnit", TILES)
+    in_slice = ceil(inputs, slice_unit) * constant("kSliceUnit", TILES) if slices > 1 else inputs
+    moved = out * inputs * 2 + rows * inputs * 2 + rows * (out // 2 if gated else out) * 2
+    phase = Phase(bytes=moved, block_bytes=cols * inputs * 2, in_flight=(stages - 1) * cols * slices * depth * 2,
+                  flops=2 * 16 * cols * inputs, turns=ceil(in_slice, depth), instructions=loop["turn"],
+                  shared=read_and_filled(loop, threads, cols * slices * depth * 2),
+                  chain=steps_of_k * machine.MMA_LATENCY + machine.SHARED_LATENCY + machine.BARRIER)
+    # Each block fetches all rows, and for a norm twice, a trip to L2 after the other, while its first stages are on their way.
+    trips = ceil(packs, threads) * (2 if normed else 1) - machine.MEMORY_LATENCY / machine.CACHE_LATENCY
+    return Kernel(name, FEW, ceil(out, cols), threads, shared, counts.of(key)["registers"], [phase], lookups=max(trips, 0),
+                  useful_bytes=moved, useful_flops=shape.flops(), sass=key)
 
 
 def codes(counts, name, shape, form="NibbleForm"):

@@ -24,7 +24,7 @@ def packs(counts, name, key, elements, moves):
 def norm(counts, name, rows, cols, added=False):
     key = "norm_kernel<saccade::Bf16, 8>"
     loop = counts.loop(key)
-    threads = 32 if cols <= 32 * PACK * 2 else 256
+    threads = 32 if cols <= 32 * PACK * 2 else constant("kNormBlock", CUDA + "norm_sum.h")
     moved = rows * cols * (8 if added else 4)
     phase = Phase(bytes=moved, block_bytes=cols * (4 if added else 2), in_flight=threads * PACK * (4 if added else 2),
                   turns=2 * math.ceil(cols / (threads * PACK)), instructions=loop["turn"])

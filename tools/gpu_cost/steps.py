@@ -39,18 +39,26 @@ def layer(counts, w, count, mixed):
     """One layer of the language model over `count` rows; `mixed`: its attention's kernels."""
     heads = w["heads"] + 2 * w["kv_heads"]
     q_width = w["heads"] * w["dim"]
-    return [
-        rows.norm(counts, "norm", count, w["hidden"]),
-        products.product(counts, "qkv", Shape(count, w["hidden"], heads * w["dim"])),
-        rows.qkv(counts, "rope", count, w["heads"] + w["kv_heads"], w["dim"]),
-        rows.qkv(counts, "KV write", count, 2 * w["kv_heads"], w["dim"], tables=False),
-        *mixed,
-        products.product(counts, "out", Shape(count, q_width, w["hidden"], residual=True)),
-        rows.norm(counts, "norm", count, w["hidden"]),
-        products.product(counts, "gate_up", Shape(count, w["hidden"], 2 * w["inner"])),
-        rows.gated(counts, "gated", count, w["inner"]),
-        products.product(counts, "down", Shape(count, w["inner"], w["hidden"], residual=True)),
-    ]
+    norm = rows.norm(counts, "norm", count, w["hidden"])
+    to_qkv = Shape(count, w["hidden"], heads * w["dim"])
+    fused = products.few(counts, "norm, qkv", to_qkv, normed=True)
+    before = [fused] if fused else [norm, products.product(counts, "qkv", to_qkv)]
+    return [*before,
+            rows.qkv(counts, "rope, KV write", count, heads, w["dim"]),
+            *mixed,
+            products.product(counts, "out", Shape(count, q_width, w["hidden"], residual=True)),
+            *gate_and_up(counts, w, count, norm),
+            products.product(counts, "down", Shape(count, w["inner"], w["hidden"], residual=True))]
+
+
+def gate_and_up(counts, w, count, norm):
+    """As cuda_fused.cc asks: with the norm, else without it, else apart."""
+    shape = Shape(count, w["hidden"], 2 * w["inner"])
+    if all_of := products.few(counts, "norm, gate_up, gated", shape, normed=True, gated=True):
+        return [all_of]
+    if without := products.few(counts, "gate_up, gated", shape, gated=True):
+        return [norm, without]
+    return [norm, products.product(counts, "gate_up", shape), rows.gated(counts, "gated", count, w["inner"])]
 
 
 def around(counts, w, count, logits):
