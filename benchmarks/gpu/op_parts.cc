@@ -53,14 +53,14 @@ class OpTable {
       tower_attention(130, 1, 1, 64);
       return;
     }
-    of_width(kWidths7B, {1, 16, 17, 64, 65, 128, 256, 2048, 8192});
+    of_width(kWidths7B, {1, 16, 17, 64, 65, 128, 256, 512, 2048, 8192});
     tower(5476, 1, 1280, 16, 80, 5120);   // one megapixel of Qwen2-VL
     tower(5476, 86, 1280, 16, 80, 5120);  // and in windows
     tower_attention(5476, 1, 16, 64);     // the same with heads of 64
     tower_attention(4096, 1, 16, 72);     // 896 x 896 of SigLIP
     paged("attention phi3 1 x 2048 rows after 0", {1, 2048, 0, 32, 32, 96});
     tower_attention(5125, 5, 16, 64);  // five tiles of InternVL
-    of_width(kWidths2B, {1, 16, 17, 64, 2048});
+    of_width(kWidths2B, {1, 16, 17, 64, 512, 2048});
   }
 
  private:

@@ -89,11 +89,21 @@ class CountingStream final : public Stream {
   void rope_table(const RopeTableArgs& args) override { launch().rope_table(args); }
   void rope(const RopeArgs& args) override { launch().rope(args); }
   void kv_write(const KvWriteArgs& args) override { launch().kv_write(args); }
+  void qkv(const QkvArgs& args) override { launch().qkv(args); }
   void gated(const GatedArgs& args) override { launch().gated(args); }
   void mlp(const MlpArgs& args) override {
     count(*args.in, args.x.rows());
     count(*args.out, args.x.rows());
     launch().mlp(args);
+  }
+  void normed_gemm(const NormedGemmArgs& args) override {
+    count(*args.gemm.weight, args.gemm.x.rows());
+    launch().normed_gemm(args);
+  }
+  void normed_mlp(const NormedMlpArgs& args) override {
+    count(*args.mlp.in, args.mlp.x.rows());
+    count(*args.mlp.out, args.mlp.x.rows());
+    launch().normed_mlp(args);
   }
   void embed(const EmbedArgs& args) override { launch().embed(args); }
   void mix_rows(const MixRowsArgs& args) override { launch().mix_rows(args); }

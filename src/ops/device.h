@@ -37,6 +37,7 @@
 #include "ops/activation.h"
 #include "ops/cut_patches.h"
 #include "ops/device_array.h"
+#include "ops/event.h"
 #include "ops/kv_layer.h"
 #include "ops/sampling.h"
 #include "ops/stored_matrix.h"
@@ -173,6 +174,26 @@ struct KvWriteArgs {
   KvLayer layer;
 };
 
+// What lies between the product of queries, keys and values and attention: norms of their heads,
+// rotation, and keys and values into the pool. `qkv` holds the queries of all heads, then the keys,
+// then the values; queries stay there, and what the keys' and values' columns hold afterwards is
+// nobody's.
+struct QkvArgs {
+  const AttentionPlan* plan = nullptr;
+  View qkv;   // [rows, (heads + 2 * kv_heads) * head_dim]
+  View norm;  // of queries and keys: [1, (heads + kv_heads) * head_dim] f32, or empty: none
+  float epsilon = 1e-6f;
+  float weight_offset = 0;  // as in NormArgs
+  bool subtract_mean = false;
+  View cos;  // as in RopeArgs
+  View sin;
+  KvLayer layer;
+
+  // Their columns.
+  std::int64_t queries() const { return plan->geometry().heads * layer.head_dim; }
+  std::int64_t keys() const { return layer.kv_heads * layer.head_dim; }
+};
+
 // Softmax(q k^T * scale) v over the pool, the step's own tokens included (kv_write comes first).
 // Token at position p sees [max(0, p - window + 1), p] (window 0: unbounded), or [0, prefix) when p
 // < prefix. In an interval of `both_ways` it sees on to the interval's end.
@@ -247,6 +268,17 @@ struct MlpArgs {
   View y;      // [rows, out]; may be x
 
   bool gated() const { return in->out() == 2 * out->in(); }
+};
+
+// norm, then of its result the product or the MLP; that result need never be in memory, and what
+// its place holds afterwards is nobody's.
+struct NormedGemmArgs {
+  NormArgs norm;
+  GemmArgs gemm;  // x: norm.out
+};
+struct NormedMlpArgs {
+  NormArgs norm;
+  MlpArgs mlp;  // x: norm.out
 };
 
 // One expert: down(act(gate(x)) * up(x)).
@@ -375,28 +407,6 @@ struct SampleArgs {
   View alternatives;  // [m, k * sizeof(TokenLogit)] u8, k at least what a row asks for; or empty
 };
 
-// A point in a stream's work. Copies share it; one made by nobody has been passed.
-class Event {
- public:
-  class State {
-   public:
-    virtual ~State() = default;
-    virtual bool passed() = 0;
-    virtual void synchronize() = 0;
-  };
-  Event() = default;
-  explicit Event(std::shared_ptr<State> state) : state_(std::move(state)) {}
-
-  bool passed() const { return state_ == nullptr || state_->passed(); }
-  void synchronize() const {  // blocks until it has been passed
-    if (state_ != nullptr) state_->synchronize();
-  }
-  const std::shared_ptr<State>& state() const { return state_; }
-
- private:
-  std::shared_ptr<State> state_;
-};
-
 class Device;
 
 // One lane of a device.
@@ -453,11 +463,16 @@ class Stream {
   virtual void rope_table(const RopeTableArgs& args) = 0;
   virtual void rope(const RopeArgs& args) = 0;
   virtual void kv_write(const KvWriteArgs& args) = 0;
+  // Composed of norm, rope and kv_write, where a device has no better way.
+  virtual void qkv(const QkvArgs& args);
   virtual void paged_attention(const PagedAttentionArgs& args) = 0;
   virtual void segment_attention(const SegmentAttentionArgs& args) = 0;
   virtual void gated(const GatedArgs& args) = 0;
   // Composed of gemm and gated, where a device has no better way.
   virtual void mlp(const MlpArgs& args);
+  // Composed of norm and gemm, or mlp, likewise.
+  virtual void normed_gemm(const NormedGemmArgs& args);
+  virtual void normed_mlp(const NormedMlpArgs& args);
   // Only where Device::has_experts().
   virtual void experts(const ExpertsArgs&) { CHECK(false, "this device has no experts"); }
   // Only where Device::has_recurrence().

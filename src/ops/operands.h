@@ -54,6 +54,13 @@ void each_operand(KvWriteArgs& args, F&& f) {
 }
 
 template <typename F>
+void each_operand(QkvArgs& args, F&& f) {
+  auto& [plan, qkv, norm, epsilon, weight_offset, subtract_mean, cos, sin, layer] = args;
+  all(f, plan, qkv, norm, cos, sin);
+  each_operand(layer, f);
+}
+
+template <typename F>
 void each_operand(PagedAttentionArgs& args, F&& f) {
   auto& [plan, q, layer, scale, softcap, compute, out] = args;
   all(f, plan, q);
@@ -77,6 +84,20 @@ template <typename F>
 void each_operand(MlpArgs& args, F&& f) {
   auto& [x, in, in_bias, activation, out, out_bias, residual, inner, y] = args;
   all(f, x, in, in_bias, out, out_bias, residual, inner, y);
+}
+
+template <typename F>
+void each_operand(NormedGemmArgs& args, F&& f) {
+  auto& [norm, gemm] = args;
+  each_operand(norm, f);
+  each_operand(gemm, f);
+}
+
+template <typename F>
+void each_operand(NormedMlpArgs& args, F&& f) {
+  auto& [norm, mlp] = args;
+  each_operand(norm, f);
+  each_operand(mlp, f);
 }
 
 template <typename F>

@@ -197,6 +197,22 @@ void check_shapes(const KvWriteArgs& args) {
           "prefix {} is cut at {}", span.prefix, span.context + span.row_count);
 }
 
+void check_shapes(const QkvArgs& args) {
+  CHECK(args.plan != nullptr, "qkv without a plan");
+  const std::int64_t turned = args.queries() + args.keys();
+  check_matrix("qkv", args.qkv, args.plan->rows(), turned + args.keys());
+  check_optional("norm", args.norm, 1, turned);
+  if (args.norm.data() != nullptr) check_f32("norm", args.norm);
+  check_shapes(RopeArgs{.x = args.qkv.col_range(0, turned),
+                        .head_dim = args.layer.head_dim,
+                        .cos = args.cos,
+                        .sin = args.sin});
+  check_shapes(KvWriteArgs{.plan = args.plan,
+                           .k = args.qkv.col_range(args.queries(), turned),
+                           .v = args.qkv.col_range(turned, args.qkv.cols()),
+                           .layer = args.layer});
+}
+
 void check_shapes(const PagedAttentionArgs& args) {
   check_layer(args.layer, args.plan);
   const AttentionGeometry& planned = args.plan->geometry();
@@ -241,6 +257,28 @@ void check_shapes(const MlpArgs& args) {
   check_optional("residual", args.residual, rows, args.out->out());
   if (args.in_bias.data() != nullptr) check_f32("in_bias", args.in_bias);
   if (args.out_bias.data() != nullptr) check_f32("out_bias", args.out_bias);
+}
+
+namespace {
+
+void check_normed(const NormArgs& norm, View x) {
+  check_shapes(norm);
+  CHECK(x.data() == norm.out.data() && x.rows() == norm.out.rows() && x.cols() == norm.out.cols() &&
+            x.stride() == norm.out.stride() && x.dtype() == norm.out.dtype(),
+        "x of {} x {} is not the norm's {} x {}", x.rows(), x.cols(), norm.out.rows(),
+        norm.out.cols());
+}
+
+}  // namespace
+
+void check_shapes(const NormedGemmArgs& args) {
+  check_normed(args.norm, args.gemm.x);
+  check_shapes(args.gemm);
+}
+
+void check_shapes(const NormedMlpArgs& args) {
+  check_normed(args.norm, args.mlp.x);
+  check_shapes(args.mlp);
 }
 
 void check_shapes(const ExpertsArgs& args) {

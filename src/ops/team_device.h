@@ -48,10 +48,13 @@ class TeamStream final : public Stream {
   void rope_table(const RopeTableArgs& args) override;
   void rope(const RopeArgs& args) override;
   void kv_write(const KvWriteArgs& args) override;
+  void qkv(const QkvArgs& args) override;
   void paged_attention(const PagedAttentionArgs& args) override;
   void segment_attention(const SegmentAttentionArgs& args) override;
   void gated(const GatedArgs& args) override;
   void mlp(const MlpArgs& args) override;
+  void normed_gemm(const NormedGemmArgs& args) override;
+  void normed_mlp(const NormedMlpArgs& args) override;
   void experts(const ExpertsArgs& args) override;
   void causal_conv(const CausalConvArgs& args) override;
   void delta_rule(const DeltaRuleArgs& args) override;

@@ -189,6 +189,7 @@ void TeamStream::norm(const NormArgs& args) { each(&Stream::norm, args); }
 void TeamStream::rope_table(const RopeTableArgs& args) { each(&Stream::rope_table, args); }
 void TeamStream::rope(const RopeArgs& args) { each(&Stream::rope, args); }
 void TeamStream::kv_write(const KvWriteArgs& args) { each(&Stream::kv_write, args); }
+void TeamStream::qkv(const QkvArgs& args) { each(&Stream::qkv, args); }
 void TeamStream::paged_attention(const PagedAttentionArgs& args) {
   each(&Stream::paged_attention, args);
 }
@@ -197,6 +198,8 @@ void TeamStream::segment_attention(const SegmentAttentionArgs& args) {
 }
 void TeamStream::gated(const GatedArgs& args) { each(&Stream::gated, args); }
 void TeamStream::mlp(const MlpArgs& args) { each(&Stream::mlp, args); }
+void TeamStream::normed_gemm(const NormedGemmArgs& args) { each(&Stream::normed_gemm, args); }
+void TeamStream::normed_mlp(const NormedMlpArgs& args) { each(&Stream::normed_mlp, args); }
 void TeamStream::experts(const ExpertsArgs& args) { each(&Stream::experts, args); }
 void TeamStream::causal_conv(const CausalConvArgs& args) { each(&Stream::causal_conv, args); }
 void TeamStream::delta_rule(const DeltaRuleArgs& args) { each(&Stream::delta_rule, args); }

@@ -14,6 +14,7 @@
 #include "ops/cuda/cublaslt_library.h"
 #include "ops/cuda/cuda_device.h"
 #include "ops/cuda/emulated_stream.h"
+#include "ops/cuda/emulator.h"
 #include "tests/gpu/fakes/fake_cublaslt.h"
 
 namespace saccade::cuda {
@@ -325,6 +326,49 @@ TEST_F(LibraryProducts, FewRowsAreTheOwnKernelsByDefault) {
   EXPECT_EQ(by_library(), 0u);
   multiply(3, 17);
   EXPECT_EQ(by_library(), 1u);
+}
+
+// In one launch with its norm a product is the own kernel's: not where it would be the library's.
+TEST_F(LibraryProducts, AreFusedWithANormWhereTheyAreTheOwnKernels) {
+  constexpr std::int64_t kFew = 5;
+  for (const bool batch_invariant : {false, true}) {
+    make({test::kDescending}, batch_invariant);
+    Buffer ones = *device->allocate(kIn * sizeof(float), Space::kDevice);
+    Buffer normed = *device->allocate(kFew * kIn * sizeof(Bf16), Space::kDevice);
+    std::vector<float> weights(kIn, 1.0f);
+    const View norm = ones.view(DType::kF32, 1, kIn);
+    step().upload(View(weights.data(), DType::kF32, 1, kIn), norm);
+    NormedGemmArgs args = {.norm = {.x = x.row_range(0, kFew),
+                                    .add = {},
+                                    .weight = norm,
+                                    .bias = {},
+                                    .out = normed.view(DType::kBf16, kFew, kIn)},
+                           .gemm = {}};
+    args.gemm = {.x = args.norm.out,
+                 .weight = weight.get(),
+                 .bias = bias,
+                 .residual = {},
+                 .y = y.row_range(0, kFew)};
+    step().synchronize();
+    const std::uint64_t before = emulator::launches();
+    step().normed_gemm(args);
+    step().synchronize();
+    EXPECT_EQ(emulator::launches() - before, 1u);  // the norm's, or that of both
+    EXPECT_EQ(by_library(), batch_invariant ? 1u : 0u);
+    args.gemm.y = y.row_range(kFew, 2 * kFew);
+    step().norm(args.norm);
+    step().gemm(args.gemm);
+    EXPECT_EQ(by_library(), batch_invariant ? 2u : 0u);
+    Buffer floats = *device->allocate(2 * kFew * kOut * sizeof(float), Space::kHost);
+    const View both = floats.view(DType::kF32, 2 * kFew, kOut);
+    step().download(y.row_range(0, 2 * kFew), both);
+    step().synchronize();
+    for (std::int64_t i = 0; i < kFew * kOut; ++i)
+      ASSERT_EQ(both.row<float>(0)[i], both.row<float>(kFew)[i]) << i;
+    ones.reset();
+    normed.reset();
+    TearDown();
+  }
 }
 
 // The contract of each mode: within a class of counts, and over all of them.

@@ -118,15 +118,18 @@ class Call {
                                                       : walk_splits(call, band);
     std::vector<float> partials(plan.partial_bytes / sizeof(float),
                                 std::numeric_limits<float>::quiet_NaN());
+    std::vector<std::uint32_t> ended(static_cast<std::size_t>(plan.ended));
     args.splits = {.tokens = p_.split_tokens,
                    .parts = plan.parts.empty() ? nullptr : plan.parts.data(),
                    .part_count = static_cast<std::int64_t>(plan.parts.size()),
                    .few_parts = plan.few_parts,
                    .merges = plan.merges.empty() ? nullptr : plan.merges.data(),
                    .merge_rows = plan.merge_rows,
+                   .ended = ended.data(),
                    .band = plan.band,
                    .partials = partials.data()};
     launch_attention(args, nullptr);
+    EXPECT_EQ(std::ranges::count(ended, 0U), std::ssize(ended)) << "of the next call";
   }
 
   // [rows][heads * head_dim]

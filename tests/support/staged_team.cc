@@ -65,6 +65,7 @@ class StagedStream final : public Stream {
   void rope_table(const RopeTableArgs& args) override { each(&Stream::rope_table, args); }
   void rope(const RopeArgs& args) override { each(&Stream::rope, args); }
   void kv_write(const KvWriteArgs& args) override { each(&Stream::kv_write, args); }
+  void qkv(const QkvArgs& args) override { each(&Stream::qkv, args); }
   void paged_attention(const PagedAttentionArgs& args) override {
     each(&Stream::paged_attention, args);
   }
@@ -73,6 +74,8 @@ class StagedStream final : public Stream {
   }
   void gated(const GatedArgs& args) override { each(&Stream::gated, args); }
   void mlp(const MlpArgs& args) override { each(&Stream::mlp, args); }
+  void normed_gemm(const NormedGemmArgs& args) override { each(&Stream::normed_gemm, args); }
+  void normed_mlp(const NormedMlpArgs& args) override { each(&Stream::normed_mlp, args); }
   void experts(const ExpertsArgs& args) override { each(&Stream::experts, args); }
   void causal_conv(const CausalConvArgs& args) override { each(&Stream::causal_conv, args); }
   void delta_rule(const DeltaRuleArgs& args) override { each(&Stream::delta_rule, args); }

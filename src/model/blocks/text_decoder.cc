@@ -433,34 +433,33 @@ void TextDecoder::attention(Stream& stream, const Layer& layer, const KvLayer& k
                             const AttentionPlan& plan, const Angles& angles, View x) {
   const DecoderSettings& s = settings_;
   const std::int64_t q_width = s.heads * s.head_dim;
-  const std::int64_t k_end = q_width + s.kv_heads * s.head_dim;
   const View normed = normed_.row_range(0, x.rows());
   const View all = qkv_.row_range(0, x.rows());
   const View gates = all.col_range(0, s.attention_gate ? q_width : 0);
   const View qkv = all.col_range(gates.cols(), all.cols());
   View mixed = attention_.row_range(0, x.rows());
-
-  apply_norm(stream, layer.attention_norm, s.norm, x, normed);
-  apply_linear(stream, layer.qkv, normed, all);
-  lora_.add(stream, layer.qkv, normed, all);
-  if (s.qk_norm) {
-    const View heads = qkv.col_range(0, k_end);
-    stream.norm({.x = heads,
-                 .add = {},
-                 .weight = layer.qk_norm.view,
-                 .bias = {},
-                 .group = s.head_dim,
-                 .epsilon = s.norm.epsilon,
-                 .weight_offset = s.norm.weight_offset,
-                 .subtract_mean = s.norm.subtract_mean,
-                 .out = heads});
+  const NormArgs norm = norm_of(layer.attention_norm, x, normed);
+  const GemmArgs product = {.x = normed,
+                            .weight = layer.qkv.weight.get(),
+                            .bias = layer.qkv.bias.view,
+                            .residual = {},
+                            .y = all};
+  if (lora_.adds_to(layer.qkv)) {
+    stream.norm(norm);
+    stream.gemm(product);
+    lora_.add(stream, layer.qkv, normed, all);
+  } else {
+    stream.normed_gemm({norm, product});
   }
-  stream.rope(
-      {.x = qkv.col_range(0, k_end), .head_dim = s.head_dim, .cos = angles.cos, .sin = angles.sin});
-  stream.kv_write({.plan = &plan,
-                   .k = qkv.col_range(q_width, k_end),
-                   .v = qkv.col_range(k_end, qkv.cols()),
-                   .layer = kv});
+  stream.qkv({.plan = &plan,
+              .qkv = qkv,
+              .norm = s.qk_norm ? layer.qk_norm.view : View(),
+              .epsilon = s.norm.epsilon,
+              .weight_offset = s.norm.weight_offset,
+              .subtract_mean = s.norm.subtract_mean,
+              .cos = angles.cos,
+              .sin = angles.sin,
+              .layer = kv});
   stream.paged_attention({.plan = &plan,
                           .q = qkv.col_range(0, q_width),
                           .layer = kv,
@@ -487,21 +486,47 @@ void TextDecoder::mlp(Stream& stream, const Layer& layer, View x) {
   const View normed = normed_.row_range(0, x.rows());
   const View gate_up = gate_up_.row_range(0, x.rows());
 
-  apply_norm(stream, layer.mlp_norm, s.norm, x, normed);
-  if (!layer.experts.experts().empty()) return experts(stream, layer, normed, x);
+  const NormArgs norm = norm_of(layer.mlp_norm, x, normed);
+  if (!layer.experts.experts().empty()) {
+    stream.norm(norm);
+    return experts(stream, layer, normed, x);
+  }
   if (!s.post_norms)
-    return gated_mlp(stream, lora_, layer, {normed, gate_up, x, carries_residual() ? x : View()});
-  gated_mlp(stream, lora_, layer, {normed, gate_up, normed});
+    return gated_mlp(stream, lora_, layer, norm,
+                     {normed, gate_up, x, carries_residual() ? x : View()});
+  gated_mlp(stream, lora_, layer, norm, {normed, gate_up, normed});
   apply_norm(stream, layer.post_mlp_norm, s.norm, normed, normed);
   stream.add(normed, x, 1);
 }
 
+NormArgs TextDecoder::norm_of(const Norm& norm, View x, View out) const {
+  return {.x = x,
+          .add = {},
+          .weight = norm.weight.view,
+          .bias = norm.bias.view,
+          .epsilon = settings_.norm.epsilon,
+          .weight_offset = settings_.norm.weight_offset,
+          .subtract_mean = settings_.norm.subtract_mean,
+          .out = out};
+}
+
 void TextDecoder::gated_mlp(Stream& stream, const LoraAdder& lora, const Layer& layer,
-                            const MlpRows& rows) const {
-  if (lora.adds_to(layer.gate_up) || lora.adds_to(layer.mlp_out))
+                            const NormArgs& norm, const MlpRows& rows) const {
+  if (lora.adds_to(layer.gate_up) || lora.adds_to(layer.mlp_out)) {
+    stream.norm(norm);
     mlp_in_parts(stream, lora, layer, rows);
-  else
-    apply_mlp(stream, layer.gate_up, layer.mlp_out, settings_.activation, rows);
+  } else {
+    stream.normed_mlp({.norm = norm,
+                       .mlp = {.x = rows.x,
+                               .in = layer.gate_up.weight.get(),
+                               .in_bias = layer.gate_up.bias.view,
+                               .activation = settings_.activation,
+                               .out = layer.mlp_out.weight.get(),
+                               .out_bias = layer.mlp_out.bias.view,
+                               .residual = rows.residual,
+                               .inner = rows.inner,
+                               .y = rows.y}});
+  }
   sum_over_ranks(stream, rows.y);
 }
 

@@ -245,7 +245,10 @@ class TextDecoder {
   void attention(Stream& stream, const Layer& layer, const KvLayer& kv, const AttentionPlan& plan,
                  const Angles& angles, View x);
   void mlp(Stream& stream, const Layer& layer, View x);
-  void gated_mlp(Stream& stream, const LoraAdder& lora, const Layer& layer,
+  // out = norm(x)
+  NormArgs norm_of(const Norm& norm, View x, View out) const;
+  // Of what `norm` makes, rows.x.
+  void gated_mlp(Stream& stream, const LoraAdder& lora, const Layer& layer, const NormArgs& norm,
                  const MlpRows& rows) const;
   void mlp_in_parts(Stream& stream, const LoraAdder& lora, const Layer& layer,
                     const MlpRows& rows) const;

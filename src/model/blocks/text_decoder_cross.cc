@@ -150,8 +150,7 @@ void TextDecoder::cross_layer(Stream& stream, const Layer& layer, const KvBindin
   end_block(stream, lora, layer.attention_out, mixed, normed, false);
   stream.add(normed, x, layer.attention_gate);
 
-  apply_norm(stream, layer.mlp_norm, s.norm, x, normed);
-  gated_mlp(stream, lora, layer, {normed, gate_up, normed});
+  gated_mlp(stream, lora, layer, norm_of(layer.mlp_norm, x, normed), {normed, gate_up, normed});
   stream.add(normed, x, layer.mlp_gate);
   stream.copy_rows({.from = x, .from_rows = {}, .to = all, .to_rows = batch.seeing_rows});
 }

@@ -6,6 +6,7 @@
 // Keys and values come through a ring of five places, two tiles ahead.
 #pragma once
 
+#include "ops/cuda/attention_merge.h"
 #include "ops/cuda/attention_tiles.h"
 
 namespace saccade::cuda {
@@ -292,6 +293,7 @@ __global__ void __launch_bounds__(kAttentionThreads, 2)
     else
       put_row<Form, Few::kPairs, 4>(args, to, warp, scale, out, half, lane);
   }
+  if (part.split >= 0) join_if_last<kDim, Form::kScaled>(args, part.tile, kv_head);
 }
 
 }  // namespace saccade::cuda

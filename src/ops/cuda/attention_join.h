@@ -14,14 +14,6 @@ struct RowState {
   float sum = 0;
 };
 
-#ifdef __CUDACC__
-SACCADE_DEVICE float add_apart(float a, float b) { return __fadd_rn(a, b); }
-SACCADE_DEVICE float multiply_apart(float a, float b) { return __fmul_rn(a, b); }
-#else
-SACCADE_DEVICE float add_apart(float a, float b) { return a + b; }
-SACCADE_DEVICE float multiply_apart(float a, float b) { return a * b; }
-#endif
-
 // Sums of two runs, each times what brings it to the largest score of both.
 SACCADE_DEVICE float joined_sum(float earlier, float by, float later, float later_by) {
   return fmaf(later, later_by, multiply_apart(earlier, by));

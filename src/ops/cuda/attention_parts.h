@@ -5,7 +5,8 @@
 // their order (attention_join.h). So a row's bits depend on its own sequence alone, and who
 // computes which split is free:
 //   a block a tile    it goes over the splits in order, and joins them itself
-//   a block a split   each leaves its result in scratch, and a second kernel joins them
+//   a block a split   each leaves its result in scratch; the last of a tile's to end joins them,
+//                     or a second kernel
 #pragma once
 
 #include <cstdint>
@@ -34,6 +35,16 @@ struct AttentionMerge {
   std::int32_t rows;    // of each
 };
 
+// Whether the last block of a tile of few rows to end joins its results: its four warps take a row
+// each and kJoinedAhead splits at a time, and what is waited for may be no longer than another
+// launch takes. A guess that no GPU has measured.
+constexpr std::int32_t kJoinedAhead = 8;
+constexpr std::int32_t kMostJoinTrips = 4;
+constexpr bool joined_by_last(const AttentionMerge& merge) {
+  return (merge.rows + 3) / 4 * ((merge.splits + kJoinedAhead - 1) / kJoinedAhead) <=
+         kMostJoinTrips;
+}
+
 // Columns that the tensor cores' kernels have for a head of `head_dim`, up to 256.
 constexpr int attention_width(std::int64_t head_dim) {
   for (const int width : {64, 80, 96, 128})
@@ -53,7 +64,10 @@ struct AttentionSplits {
   std::int64_t part_count = 0;
   std::int64_t few_parts = 0;              // the first ones: of tiles of few rows
   const AttentionMerge* merges = nullptr;  // [tile_count], beside parts
-  std::int64_t merge_rows = 0;             // of the largest tile that is joined
+  std::int64_t merge_rows = 0;  // of the largest tile that is joined by a second kernel; 0: none
+  // [few_tiles][kv_heads], beside parts: how many of a tile's blocks have ended. Zero before and
+  // after every call.
+  std::uint32_t* ended = nullptr;
   // Without parts: tiles of many rows that are launched at a time, because each has a place in
   // scratch; 0: all, and none needs one.
   std::int64_t band = 0;

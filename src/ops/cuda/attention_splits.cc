@@ -85,7 +85,10 @@ AttentionSplitPlan share_splits(const AttentionCall& call, std::int64_t most_wal
                             static_cast<std::int32_t>(range.first_split + split),
                             static_cast<std::int32_t>(rows + split * range.rows)});
     rows += range.splits * range.rows;
-    plan.merge_rows = std::max(plan.merge_rows, range.rows);
+    if (static_cast<std::int64_t>(i) < call.few_tiles && joined_by_last(plan.merges.back()))
+      plan.ended = call.few_tiles * call.kv_heads;
+    else
+      plan.merge_rows = std::max(plan.merge_rows, range.rows);
   }
   plan.parts.resize(static_cast<std::size_t>(whole_parts(most_parts, call.least_parts)),
                     {-1, -1, -1});

@@ -38,6 +38,7 @@ struct AttentionSplitPlan {
   std::int64_t few_parts = 0;        // as AttentionSplits has them
   std::vector<AttentionMerge> merges;
   std::int64_t merge_rows = 0;
+  std::int64_t ended = 0;  // numbers of AttentionSplits::ended
   std::int64_t band = 0;
   std::size_t partial_bytes = 0;  // a power of two
 };

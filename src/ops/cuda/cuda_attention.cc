@@ -1,5 +1,6 @@
 // Attention plans as lists of the device, and the ops that go by them.
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <vector>
 
@@ -74,8 +75,18 @@ DeviceSplits CudaStream::send_splits(const AttentionCall& call) {
   sent.splits.merge_rows = plan.merge_rows;
   sent.splits.band = plan.band;
   sent.partial_bytes = plan.partial_bytes;
+  sent.ended = plan.ended;
   if (least != nullptr) *least = std::max(*least, sent.splits.part_count);
   return sent;
+}
+
+// Zeros, which every call leaves as it finds them.
+std::uint32_t* CudaStream::reserve_ended(std::int64_t count) {
+  const std::size_t bytes = std::bit_ceil(static_cast<std::size_t>(count) * sizeof(std::uint32_t));
+  const bool there = ended_.holds(bytes);
+  std::byte* const data = reserve(ended_, bytes);
+  if (!there) runtime_.zero(data, ended_.bytes(), launching());
+  return reinterpret_cast<std::uint32_t*>(data);
 }
 
 // What a library takes, and the rest by the own kernel.
@@ -87,6 +98,7 @@ void CudaStream::launch_attention_of(const DeviceAttention& lists, AttentionKern
   kernel.splits = splits.splits;
   if (splits.partial_bytes > 0)
     kernel.splits.partials = reinterpret_cast<float*>(reserve(partials_, splits.partial_bytes));
+  if (splits.ended > 0) kernel.splits.ended = reserve_ended(splits.ended);
   launch(launch_attention, kernel);
 }
 
@@ -205,6 +217,31 @@ void CudaStream::kv_write(const KvWriteArgs& args) {
   kernel.k = rows_of(args.k);
   kernel.v = rows_of(args.v);
   kernel.head_dim = args.layer.head_dim;
+  kernel.pages = pages_of(args.layer);
+  kernel.slots = static_cast<const CudaAttentionPlan*>(args.plan)->lists.slots;
+  launch(launch_qkv, kernel);
+}
+
+void CudaStream::qkv(const QkvArgs& args) {
+  if (!args.norm.empty() && args.subtract_mean) return Stream::qkv(args);
+  check_shapes(args);
+  if (args.plan->rows() == 0) return;
+  flush();
+  const std::int64_t dim = args.layer.head_dim;
+  const std::int64_t keys = args.queries();
+  const std::int64_t values = keys + args.keys();
+  QkvKernelArgs kernel;
+  kernel.q = kernel.q_out = rows_of(args.qkv.col_range(0, keys));
+  kernel.k = rows_of(args.qkv.col_range(keys, values));
+  kernel.v = rows_of(args.qkv.col_range(values, args.qkv.cols()));
+  kernel.head_dim = dim;
+  if (!args.norm.empty()) {
+    const auto* const weight = reinterpret_cast<const float*>(data_of(args.norm));
+    kernel.q_norm = {weight, args.epsilon, args.weight_offset, dim};
+    kernel.k_norm = {weight + keys, args.epsilon, args.weight_offset, dim};
+  }
+  kernel.cos = rows_of(args.cos);
+  kernel.sin = rows_of(args.sin);
   kernel.pages = pages_of(args.layer);
   kernel.slots = static_cast<const CudaAttentionPlan*>(args.plan)->lists.slots;
   launch(launch_qkv, kernel);

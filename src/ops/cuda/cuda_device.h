@@ -16,6 +16,7 @@
 #include "ops/cuda/device_failed.h"
 #include "ops/cuda/e4m3_kernels.h"
 #include "ops/cuda/expert_kernels.h"
+#include "ops/cuda/few_gemm.h"
 #include "ops/cuda/flash_attention.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/product_table.h"
@@ -43,6 +44,7 @@ class DeviceScratch {
   DeviceScratch& operator=(const DeviceScratch&) = delete;
   std::byte* reserve(std::size_t bytes);
   bool holds(std::size_t bytes) const { return bytes <= bytes_; }  // reserve() would not move it
+  std::size_t bytes() const { return bytes_; }                     // of what reserve() gave
 
  private:
   Runtime& runtime_;
@@ -108,7 +110,8 @@ class WeightTables {
 // Who computes which split of a call's keys.
 struct DeviceSplits {
   AttentionSplits splits = {};    // without their scratch,
-  std::size_t partial_bytes = 0;  // of which that much is wanted
+  std::size_t partial_bytes = 0;  // of which that much is wanted,
+  std::int64_t ended = 0;         // and so many numbers
 };
 
 // Lists of a step's rows and sequences in the memory of the device, for kv_write and attention.
@@ -209,9 +212,13 @@ class CudaStream final : public Stream {
   void rope_table(const RopeTableArgs& args) override;
   void rope(const RopeArgs& args) override;
   void kv_write(const KvWriteArgs& args) override;
+  void qkv(const QkvArgs& args) override;
   void paged_attention(const PagedAttentionArgs& args) override;
   void segment_attention(const SegmentAttentionArgs& args) override;
   void gated(const GatedArgs& args) override;
+  void mlp(const MlpArgs& args) override;
+  void normed_gemm(const NormedGemmArgs& args) override;
+  void normed_mlp(const NormedMlpArgs& args) override;
   void experts(const ExpertsArgs& args) override;
   void causal_conv(const CausalConvArgs& args) override;
   void delta_rule(const DeltaRuleArgs& args) override;
@@ -262,7 +269,11 @@ class CudaStream final : public Stream {
   // As far as the lists and the call's layout let it: the tiles that are left to the own kernel.
   std::int64_t launch_flash(const DeviceAttention& lists, const AttentionKernelArgs& attention);
   DeviceSplits send_splits(const AttentionCall& call);
+  std::uint32_t* reserve_ended(std::int64_t count);
   void launch_attention_of(const DeviceAttention& lists, AttentionKernelArgs kernel);
+  // As one launch with its norm, if there is one, or gated; nothing: they are launches apart.
+  std::optional<FewGemmKernelArgs> few_gemm(const NormArgs* norm, const GemmArgs& args, bool gated);
+  bool gated_product(const NormArgs* norm, const MlpArgs& args);  // false: nothing is done
   void gemm_codes(const GemmArgs& args, const CodedRows& weight);
   RoundedRows rounded(const Rows& x);  // good until the next call
   void gemm_e4m3(const GemmArgs& args, const CodedRows& weight);
@@ -312,6 +323,7 @@ class CudaStream final : public Stream {
   DeviceScratch sums_;                      // of theirs that are finished apart
   DeviceScratch wide_;                      // a band of codes as numbers, for them
   DeviceScratch partials_;                  // of attention
+  DeviceScratch ended_;                     // AttentionSplits::ended
   std::int32_t split_tokens_ = kAttentionSplitTokens;
   // By the kind of a repeated step: parts that attention is launched as. They only grow, so that
   // steps stay alike.

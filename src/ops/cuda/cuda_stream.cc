@@ -73,6 +73,7 @@ CudaStream::CudaStream(CudaDevice& device, int priority)
       sums_(runtime_),
       wide_(runtime_),
       partials_(runtime_),
+      ended_(runtime_),
       repeated_(runtime_, stream_, matrices_) {}
 
 CudaStream::~CudaStream() {

@@ -101,6 +101,7 @@ struct Machine {
   std::mutex mutex;
   Rng rng{1};
   std::uint64_t switches = 0;
+  std::uint64_t launches = 0;
   std::vector<std::unique_ptr<Thread>> threads;  // of the block, and spare ones
   std::vector<std::unique_ptr<Warp>> warps;
   unsigned count = 0;  // threads of the block
@@ -251,6 +252,7 @@ void seed(std::uint64_t value) {
 }
 
 std::uint64_t switches() { return machine().switches; }
+std::uint64_t launches() { return machine().launches; }
 
 void launch(const char* name, Dim3 blocks, Dim3 threads, std::size_t shared_bytes,
             const std::function<void()>& kernel) {
@@ -264,6 +266,7 @@ void launch(const char* name, Dim3 blocks, Dim3 threads, std::size_t shared_byte
         "{}: a grid of {} x {} x {}", name, blocks.x, blocks.y, blocks.z);
   CHECK(shared_bytes <= kMaxSharedBytes, "{}: {} bytes of shared memory", name, shared_bytes);
   m.kernel = name;
+  ++m.launches;
   m.count = static_cast<unsigned>(count);
   while (m.threads.size() < count) m.threads.push_back(std::make_unique<Thread>());
   while (m.warps.size() < count / kWarp) m.warps.push_back(std::make_unique<Warp>());

@@ -46,6 +46,8 @@ void launch(const char* name, Dim3 blocks, Dim3 threads, std::size_t shared_byte
 void seed(std::uint64_t value);
 // Switches between threads so far: that the schedule did something.
 std::uint64_t switches();
+// Kernels so far.
+std::uint64_t launches();
 
 // What a kernel asks for. All of them CHECK that a kernel is running.
 extern Dim3 thread_index;

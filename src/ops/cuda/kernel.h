@@ -134,6 +134,7 @@ T atomicOr(T* to, T value) {
   *to = old | value;
   return old;
 }
+inline void __threadfence() {}
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 inline float __expf(float x) { return std::exp(x); }
 
@@ -155,6 +156,9 @@ SACCADE_DEVICE float exp2_near(float x) {
 }
 // Within 2^-22 of itself; by what is above 2^126: zero.
 SACCADE_DEVICE float divide_near(float x, float by) { return __fdividef(x, by); }
+// Rounded by themselves: neither becomes part of an fmaf().
+SACCADE_DEVICE float add_apart(float a, float b) { return __fadd_rn(a, b); }
+SACCADE_DEVICE float multiply_apart(float a, float b) { return __fmul_rn(a, b); }
 SACCADE_DEVICE float widen(float x) { return x; }
 SACCADE_DEVICE float widen(Bf16 x) { return __uint_as_float(static_cast<unsigned>(x.bits) << 16); }
 SACCADE_DEVICE float widen(F16 x) { return __half2float(__ushort_as_half(x.bits)); }
@@ -244,6 +248,8 @@ SACCADE_DEVICE float exp2_near(float x) {
 SACCADE_DEVICE float divide_near(float x, float by) {
   return std::abs(by) > 0x1.0p126f && !std::isnan(x) ? 0.0f : x / by;
 }
+SACCADE_DEVICE float add_apart(float a, float b) { return a + b; }
+SACCADE_DEVICE float multiply_apart(float a, float b) { return a * b; }
 SACCADE_DEVICE float widen(float x) { return x; }
 SACCADE_DEVICE float widen(Bf16 x) { return to_float(x); }
 SACCADE_DEVICE float widen(F16 x) { return to_float(x); }

@@ -72,15 +72,17 @@ struct KvPages {
   constexpr bool coded() const { return type == DType::kI8 || type == DType::kE4m3; }
 };
 
-// RMS norm over each head, as NormKernelArgs; no weight: none.
+// RMS norm over each head, to NormKernelArgs' bits; no weight: none.
 struct HeadNorm {
   const float* weight = nullptr;
   float epsilon = 1e-6f;
   float offset = 0;
+  std::int64_t step = 0;  // from a head's weight to the next one's; 0: the same
 };
 
 // What lies between the product of q, k and v and attention, in one pass: head norms, rotation
-// (half-split: element p pairs with p + pairs), q to q_out, k and v to their pages.
+// (half-split: element p pairs with p + pairs), q to q_out, k and v to their pages. To the bits of
+// a launch for each: every step's result is rounded to the rows' type.
 struct QkvKernelArgs {
   Rows q;  // [rows, heads * head_dim]; absent: none
   Rows k;  // [rows, kv_heads * head_dim]; absent: none

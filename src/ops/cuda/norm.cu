@@ -1,10 +1,8 @@
 // RMSNorm and LayerNorm, with the residual sum before it, of rows or of the heads in them.
-#include "ops/cuda/kernel.h"
+#include "ops/cuda/norm_sum.h"
 
 namespace saccade::cuda {
 namespace {
-
-constexpr int kBlock = 256;
 
 // The sum over the block, in an order that depends on the block's size alone.
 SACCADE_DEVICE float block_sum(float x, float* partial) {
@@ -14,15 +12,15 @@ SACCADE_DEVICE float block_sum(float x, float* partial) {
   if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = x;
   __syncthreads();
   float sum = 0;
-  for (int i = 0; i < warps; ++i) sum += partial[i];
+  for (int i = 0; i < warps; ++i) sum = add_apart(sum, partial[i]);
   __syncthreads();
   return sum;
 }
 
 // One block a piece; the piece lies in shared memory as f32, each thread reading what it wrote.
 template <typename T, int N>
-__global__ void __launch_bounds__(kBlock) norm_kernel(NormKernelArgs args) {
-  SACCADE_SHARED(float, partial, kBlock / 32);
+__global__ void __launch_bounds__(kNormBlock) norm_kernel(NormKernelArgs args) {
+  SACCADE_SHARED(float, partial, kNormBlock / 32);
   SACCADE_DYNAMIC_SHARED(float, kept);
   const std::int64_t row = blockIdx.x / args.groups;
   const std::int64_t piece = blockIdx.x % args.groups;
@@ -55,7 +53,7 @@ __global__ void __launch_bounds__(kBlock) norm_kernel(NormKernelArgs args) {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       kept[col + i] = values[i];
-      sum += args.subtract_mean ? values[i] : values[i] * values[i];
+      sum = args.subtract_mean ? add_apart(sum, values[i]) : square_added(sum, values[i]);
     }
   }
   sum = block_sum(sum, partial);
@@ -66,19 +64,18 @@ __global__ void __launch_bounds__(kBlock) norm_kernel(NormKernelArgs args) {
     for (int col = begin; col < cols; col += step)
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        const float centred = kept[col + i] - mean;
-        sum += centred * centred;
+        sum = square_added(sum, kept[col + i] - mean);
       }
     sum = block_sum(sum, partial);
   }
-  const float scale = 1 / sqrtf(sum / static_cast<float>(cols) + args.epsilon);
+  const float scale = norm_scale(sum, cols, args.epsilon);
   for (int col = begin; col < cols; col += step) {
     float values[N];
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       const float weight = args.offset + weights[col + i];
       const float bias = biases != nullptr ? biases[col + i] : 0.0f;
-      values[i] = (kept[col + i] - mean) * scale * weight + bias;
+      values[i] = normalised(kept[col + i] - mean, scale, weight, bias);
     }
     store(values, out + col);
   }
@@ -87,8 +84,7 @@ __global__ void __launch_bounds__(kBlock) norm_kernel(NormKernelArgs args) {
 template <typename T, int N>
 void launch(const NormKernelArgs& args, cudaStream_t stream) {
   const std::int64_t pieces = args.x.rows * args.groups;
-  // Short pieces are a warp's work.
-  const unsigned block = args.x.cols <= 32 * N * 2 ? 32 : kBlock;
+  const auto block = static_cast<unsigned>(norm_threads(args.x.cols, N));
   SACCADE_LAUNCH((norm_kernel<T, N>), dim3(static_cast<unsigned>(pieces)), dim3(block),
                  static_cast<std::size_t>(args.x.cols) * sizeof(float), stream, args);
 }

@@ -1,11 +1,13 @@
 // From the product of q, k and v to what attention reads, in one pass over each head: its norm, its
 // rotation, and its place (q's padded rows; the page of k and v, in bytes with the row's scale).
 #include "ops/cuda/kv_codes.h"
+#include "ops/cuda/norm_sum.h"
 
 namespace saccade::cuda {
 namespace {
 
 constexpr int kWarps = 4;
+constexpr int kPack = 8;
 
 // Where one head of one row comes from and goes to.
 struct Head {
@@ -42,6 +44,7 @@ SACCADE_DEVICE Head head_of(const QkvKernelArgs& args, std::int64_t row, std::in
               (row * args.q_out.stride + index * head.to_cols) * std::int64_t{sizeof(T)};
     head.to_type = args.q_out.type;
     head.norm = args.q_norm;
+    head.norm.weight += index * head.norm.step;
     head.turns = turns;
     return head;
   }
@@ -51,6 +54,7 @@ SACCADE_DEVICE Head head_of(const QkvKernelArgs& args, std::int64_t row, std::in
   head.from = static_cast<const T*>(rows.data) + row * rows.stride + kv_head * dim;
   head.to_cols = dim;
   head.norm = value ? HeadNorm{} : args.k_norm;
+  head.norm.weight += kv_head * head.norm.step;
   head.turns = turns && !value;
   if (args.pages.base != nullptr) {
     find_page_row(head, args.pages, args.slots[row], (value ? kv_heads : 0) + kv_head);
@@ -75,7 +79,7 @@ SACCADE_DEVICE void put(const Head& head, std::int64_t col, float value) {
 template <typename T>
 __global__ void __launch_bounds__(kWarps * 32)
     qkv_kernel(QkvKernelArgs args, std::int64_t rows, std::int64_t heads, std::int64_t kv_heads,
-               std::int64_t each) {
+               std::int64_t each, bool packed) {
   const std::int64_t job = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
   if (job >= rows * each) return;
   const std::int64_t row = job / each;
@@ -86,17 +90,20 @@ __global__ void __launch_bounds__(kWarps * 32)
 
   float scale = 1;
   if (head.norm.weight != nullptr) {
-    float sum = 0;
-    for (std::int64_t col = lane; col < dim; col += 32) sum += widen(from[col]) * widen(from[col]);
-    scale = 1 / sqrtf(warp_sum(sum) / static_cast<float>(dim) + head.norm.epsilon);
+    const auto cols = static_cast<int>(dim);
+    const float sum = packed ? squares_by_warp<kPack>(from, cols, static_cast<int>(lane))
+                             : squares_by_warp<1>(from, cols, static_cast<int>(lane));
+    scale = norm_scale(sum, cols, head.norm.epsilon);
   }
+  const auto as_stored = [](float x) {
+    T rounded;
+    narrow(x, rounded);
+    return widen(rounded);
+  };
   const auto at = [&](std::int64_t col) {
     const float x = widen(from[col]);
     if (head.norm.weight == nullptr) return x;
-    // A norm of its own would store its result.
-    T rounded;
-    narrow(x * scale * (head.norm.offset + head.norm.weight[col]), rounded);
-    return widen(rounded);
+    return as_stored(normalised(x, scale, head.norm.offset + head.norm.weight[col], 0));
   };
   const std::int64_t pairs = head.turns ? args.cos.cols : 0;
   const float* const cos = static_cast<const float*>(args.cos.data) + row * args.cos.stride;
@@ -105,8 +112,11 @@ __global__ void __launch_bounds__(kWarps * 32)
     for (std::int64_t pair = lane; pair < pairs; pair += 32) {
       const float a = at(pair);
       const float b = at(pair + pairs);
-      take(pair, a * cos[pair] - b * sin[pair]);
-      take(pair + pairs, b * cos[pair] + a * sin[pair]);
+      const float turned[2] = {
+          add_apart(multiply_apart(a, cos[pair]), -multiply_apart(b, sin[pair])),
+          add_apart(multiply_apart(b, cos[pair]), multiply_apart(a, sin[pair]))};
+      take(pair, as_stored(turned[0]));
+      take(pair + pairs, as_stored(turned[1]));
     }
     for (std::int64_t col = 2 * pairs + lane; col < dim; col += 32) take(col, at(col));
   };
@@ -133,8 +143,12 @@ void launch_as(const QkvKernelArgs& args, std::int64_t rows, std::int64_t heads,
                std::int64_t kv_heads, cudaStream_t stream) {
   const std::int64_t each = heads + (args.v.data != nullptr ? 2 : 1) * kv_heads;
   const std::int64_t blocks = (rows * each + kWarps - 1) / kWarps;
+  // As a norm of queries and keys by itself would take them.
+  Rows heads_of = args.q.data != nullptr ? args.q : args.k;
+  heads_of.cols = args.head_dim;
+  const bool packed = aligned(heads_of, kPack);
   SACCADE_LAUNCH((qkv_kernel<T>), dim3(static_cast<unsigned>(blocks)), dim3(kWarps * 32), 0, stream,
-                 args, rows, heads, kv_heads, each);
+                 args, rows, heads, kv_heads, each, packed);
 }
 
 }  // namespace
