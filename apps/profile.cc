@@ -1,7 +1,6 @@
 // saccade profile: what encoding an image and computing a prompt take on this machine.
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <memory>
 #include <string>
 

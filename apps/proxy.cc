@@ -4,7 +4,6 @@
 #include <array>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "apps/choice_flag.h"
 #include "apps/cluster_commands.h"

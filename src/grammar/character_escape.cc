@@ -1,7 +1,5 @@
 #include "grammar/character_escape.h"
 
-#include <utility>
-
 #include "text/unicode.h"
 
 namespace saccade::grammar {

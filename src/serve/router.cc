@@ -8,7 +8,6 @@
 #include "api/pages/draining.h"
 #include "api/pages/openapi.h"
 #include "base/log.h"
-#include "base/rng.h"
 #include "net/authority.h"
 #include "serve/client_identity.h"
 #include "serve/handlers/origin.h"

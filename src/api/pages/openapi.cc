@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
-#include <map>
-#include <tuple>
 #include <utility>
 
 #include "api/requests/chat_request.h"

@@ -7,14 +7,12 @@
 //  - An image is squeezed to a square and its patches are averaged to 256 tokens, which see each
 //    other both ways inside a prompt that is causal otherwise.
 //  - Queries and keys are normed head by head, and so are attention and MLP after they are done.
-#include <algorithm>
 #include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
 #include <cmath>
 #include <utility>
 
-#include "base/check.h"
 #include "model/checkpoint/decoder_config.h"
 #include "model/families/known_templates.h"
 #include "model/family.h"

@@ -10,14 +10,12 @@
 //  - A video is its groups of frames one by one, as images whose tokens are an image's, each before
 //    the whole seconds of its first frame as text.
 #include <array>
-#include <memory>
 #include <utility>
 
 #include "model/checkpoint/config_section.h"
 #include "model/checkpoint/decoder_config.h"
 #include "model/family.h"
 #include "model/patch_model.h"
-#include "model/text_network.h"
 #include "model/towers/glm4v_tower.h"
 
 namespace saccade {

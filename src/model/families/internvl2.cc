@@ -15,7 +15,6 @@
 #include <boost/json/value.hpp>
 #include <utility>
 
-#include "base/check.h"
 #include "model/checkpoint/decoder_config.h"
 #include "model/families/phi3_decoder.h"
 #include "model/families/qwen3_decoder.h"

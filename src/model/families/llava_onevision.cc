@@ -14,10 +14,8 @@
 #include <algorithm>
 #include <array>
 #include <boost/json/value.hpp>
-#include <cmath>
 #include <utility>
 
-#include "base/check.h"
 #include "model/checkpoint/decoder_config.h"
 #include "model/family.h"
 #include "model/images/anyres.h"

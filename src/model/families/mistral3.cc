@@ -13,7 +13,6 @@
 #include <cmath>
 #include <utility>
 
-#include "base/check.h"
 #include "image/smart_resize.h"
 #include "model/checkpoint/config_section.h"
 #include "model/families/mistral_decoder.h"

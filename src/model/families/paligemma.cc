@@ -14,7 +14,6 @@
 #include <cmath>
 #include <utility>
 
-#include "base/check.h"
 #include "model/checkpoint/decoder_config.h"
 #include "model/family.h"
 #include "model/given/given_layouts.h"

@@ -2,7 +2,6 @@
 
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/decoder_config.h"
-#include "model/text_network.h"
 
 namespace saccade {
 namespace {

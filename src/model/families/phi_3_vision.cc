@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <boost/json/value.hpp>
-#include <cmath>
 #include <utility>
 
 #include "base/check.h"

@@ -14,7 +14,6 @@
 #include <boost/json/value.hpp>
 #include <utility>
 
-#include "base/check.h"
 #include "image/smart_resize.h"
 #include "model/checkpoint/config_section.h"
 #include "model/checkpoint/decoder_config.h"

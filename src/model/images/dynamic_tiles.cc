@@ -1,7 +1,6 @@
 #include "model/images/dynamic_tiles.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <utility>

@@ -8,8 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
-#include <vector>
 
 #include "model/given/given_layouts.h"
 #include "model/images/image_processor.h"

@@ -1,7 +1,6 @@
 #include "model/images/mllama_images.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 

@@ -1,7 +1,6 @@
 // preprocessor_config.json: the fields that image pipelines share.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <set>
 #include <string>
