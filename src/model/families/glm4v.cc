@@ -51,14 +51,11 @@ const PatchMedia kMedia = {.image_bounds_of = BoundsOf::kVolume,
                                      .video_token = 151344}};
 
 DecoderNames text_names() {
-  DecoderNames names;
-  names.embedding = "model.language_model.embed_tokens";
-  names.layer = "model.language_model.layers.{}.";
+  DecoderNames names = DecoderNames::under("model.language_model.");
   names.neighbours_turn = true;
   names.post_attention_norm = "post_self_attn_layernorm";
   names.gate_up = {"mlp.gate_up_proj"};
   names.post_mlp_norm = "post_mlp_layernorm";
-  names.norm = "model.language_model.norm";
   return names;
 }
 

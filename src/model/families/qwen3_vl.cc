@@ -31,10 +31,7 @@ constexpr DecoderDefaults kTextDefaults = {.norm_epsilon = 1e-6,
                                            .sections = {24, 20, 20}};
 
 DecoderNames text_names() {
-  DecoderNames names;
-  names.embedding = "model.language_model.embed_tokens";
-  names.layer = "model.language_model.layers.{}.";
-  names.norm = "model.language_model.norm";
+  DecoderNames names = DecoderNames::under("model.language_model.");
   names.experts.stacked = true;
   return names;
 }

@@ -53,4 +53,11 @@ Result<int> parse_longest_edge(const json::object& from, std::string_view name, 
 Result<void> check_processor_kwargs(const ImageControls& controls,
                                     std::span<const std::string_view> known);
 
+// `read` from mm_processor_kwargs: an error of it names them.
+template <typename T>
+Result<T> of_processor_kwargs(Result<T> read) {
+  if (!read) read.error().param = "mm_processor_kwargs";
+  return read;
+}
+
 }  // namespace saccade
