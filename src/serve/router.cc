@@ -159,6 +159,13 @@ void Router::add_info_routes(const api::ServerInfo& said, std::function<api::Ser
          });
 }
 
+void Router::add_metrics(std::function<std::string()> page) {
+  add({"GET", "/metrics",
+       [this, page = std::move(page)](const net::HttpRequest&, const Reply& reply) {
+         respond(reply, {200, "text/plain; version=0.0.4; charset=utf-8", page(), {}});
+       }});
+}
+
 void Router::add_refusal(std::string_view path, std::string_view api_name, api::ErrorShape errors) {
   add({"POST", path,
        [this, api_name](const net::HttpRequest&, const Reply& reply) {

@@ -159,8 +159,14 @@ Result<void> GenerationServer::make_service() {
     adapters_.emplace(settings_, *model_->network);
     TRY_DO(adapters_->add_all());
   }
-  service_.emplace(settings_, *model_->processor, *builder_, *engine_, *metrics_,
-                   sizer_ ? &*sizer_ : nullptr, adapters_ ? &*adapters_ : nullptr, clock_);
+  service_.emplace(ServiceParts{.settings = settings_,
+                                .processor = *model_->processor,
+                                .builder = *builder_,
+                                .engine = *engine_,
+                                .metrics = *metrics_,
+                                .sizer = sizer_ ? &*sizer_ : nullptr,
+                                .adapters = adapters_ ? &*adapters_ : nullptr,
+                                .clock = clock_});
   thread_.emplace(*engine_, processors_);
   if (sizer_) ticker_.emplace(*sizer_, *engine_);
   return {};
