@@ -134,8 +134,10 @@ Result<void> GenerationServer::make_engine(bool warms_up) {
     engine.cache_observer = &events_->observer();
   }
   const WarmUp warm_up = warm_up_of(*model_, *parts_.tokenizer, tower_);
-  TRY(engine_, Engine::create(engine, *model_->network, *parts_.device, clock_, exchange_.get(),
-                              tower_, warms_up ? &warm_up : nullptr));
+  TRY(engine_,
+      Engine::create(
+          engine, *model_->network, *parts_.device, clock_,
+          {.images = exchange_.get(), .tower = tower_, .warm_up = warms_up ? &warm_up : nullptr}));
   model_->processor->limit_image_patches(engine_->max_image_patches());
   if (store_ && exchange_) store_->feed(*exchange_);
   if (settings_.cluster.listen.empty()) return {};
