@@ -1,5 +1,6 @@
 #include "serve/assembly/generation_server.h"
 
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "serve/assembly/early_checks.h"
 #include "serve/assembly/profile_run.h"
 #include "serve/assembly/warm_up.h"
+#include "serve/throughput_log.h"
 
 namespace saccade::serve {
 namespace {
@@ -170,14 +172,21 @@ Result<void> GenerationServer::make_service() {
                                 .adapters = adapters_ ? &*adapters_ : nullptr,
                                 .clock = clock_});
   thread_.emplace(*engine_, processors_);
-  if (sizer_) ticker_.emplace(*sizer_, *engine_);
+  // The level has its steps and its measurements whether requests come or not.
+  if (sizer_)
+    ticker_.emplace(std::chrono::nanoseconds(sizer_->period()), [this] {
+      sizer_->observe(engine_->stats());
+      sizer_->tick();
+    });
   return {};
 }
 
 Result<void> GenerationServer::serve() {
   TRY(listener_, HttpListener::listen(settings_, service_->router(), signals_));
   if (store_) store_->announce(lent_.get(), listener_->port());
-  throughput_.emplace(*engine_, settings_.throughput_interval);
+  if (settings_.throughput_interval.count() > 0)
+    throughput_.emplace(settings_.throughput_interval,
+                        [log = ThroughputLog(*engine_)]() mutable { log.line(); });
   std::vector<Drainable*> what{&*service_};
   if (lent_) what.push_back(lent_.get());
   listener_->serve_until_signal(what, store_.get());
