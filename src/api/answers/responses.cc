@@ -256,8 +256,8 @@ struct AnswerShape {
   void (*write_choice)(JsonWriter& w, const ChoiceText& choice);
   bool of_chat;
 };
-constexpr AnswerShape kChat = {"chat.completion", write_chat_choice, true};
-constexpr AnswerShape kText = {"text_completion", write_whole_text_choice, false};
+constexpr AnswerShape kChatAnswer = {"chat.completion", write_chat_choice, true};
+constexpr AnswerShape kTextAnswer = {"text_completion", write_whole_text_choice, false};
 
 std::string whole(const AnswerHead& head, const AnswerShape& shape,
                   std::span<const ChoiceText> choices, const Usage& usage,
@@ -337,12 +337,12 @@ void write_logprobs(JsonWriter& w, std::span<const LogprobEntry> entries) {
 
 std::string chat_completion(const AnswerHead& head, std::span<const ChoiceText> choices,
                             const Usage& usage, const StageTimes* times) {
-  return whole(head, kChat, choices, usage, times);
+  return whole(head, kChatAnswer, choices, usage, times);
 }
 
 std::string text_completion(const AnswerHead& head, std::span<const ChoiceText> choices,
                             const Usage& usage, const StageTimes* times) {
-  return whole(head, kText, choices, usage, times);
+  return whole(head, kTextAnswer, choices, usage, times);
 }
 
 std::string chat_chunk(const AnswerHead& head, const ChoiceText& choice, bool first,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "net/shown_host.h"
 #include "serve/assembly/early_checks.h"
 
 namespace saccade::serve {
