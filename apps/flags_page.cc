@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <string_view>
-#include <vector>
 
 #include "apps/serve_environment.h"
 #include "apps/vllm_flags.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/ascii.h"
 #include "engine/step/graph_rows.h"
 
 namespace saccade {
@@ -38,8 +39,7 @@ namespace {
 
 // Of vLLM's names one is here. With any other a server starts there, and so it does here.
 AttentionBackend attention_backend(const std::string& typed, std::vector<std::string>& notices) {
-  std::string name = typed;
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string name = ascii::lower(typed);
   if (name == "own") return AttentionBackend::kOwn;
   if (name == "flashinfer") return AttentionBackend::kFlashInfer;
   if (name != "auto")

@@ -1,7 +1,6 @@
 // `saccade model memory`: what a model's cache does under a trace, for every policy, without the
 // model.
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <memory>
 #include <string>

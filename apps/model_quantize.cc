@@ -3,7 +3,6 @@
 #include <memory>
 #include <string>
 
-#include "apps/bench_commands.h"
 #include "apps/choice_flag.h"
 #include "apps/model_commands.h"
 #include "base/end_signals.h"

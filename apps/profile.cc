@@ -1,14 +1,12 @@
 // saccade profile: what encoding an image and computing a prompt take on this machine.
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <memory>
 #include <string>
 
 #include "apps/choice_flag.h"
 #include "apps/cluster_commands.h"
 #include "apps/device_flag.h"
-#include "base/log.h"
 #include "serve/assembly/profile_run.h"
 #include "serve/server.h"
 
@@ -57,12 +55,7 @@ void add_profile(CLI::App& app, int& exit_code) {
   cmd->add_option("--profile-folder", s.image_size.profile_folder, "where profiles are kept");
   cmd->add_flag("--again", flags->again, "measure though there is a profile");
   cmd->add_option("--output", flags->output, "write the JSON here too");
-  cmd->callback([flags, &exit_code] {
-    const auto done = run(*flags);
-    if (done) return;
-    log::error("{}", done.error().message);
-    exit_code = 1;
-  });
+  cmd->callback([flags, &exit_code] { exit_code = logged(run(*flags)); });
 }
 
 }  // namespace saccade

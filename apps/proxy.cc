@@ -4,7 +4,6 @@
 #include <array>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "apps/choice_flag.h"
 #include "apps/cluster_commands.h"
@@ -96,12 +95,7 @@ void add_proxy(CLI::App& app, int& exit_code) {
                                                       {"warning", log::Level::kWarning},
                                                       {"error", log::Level::kError}}};
   add_choice(*cmd, "--log-level", flags->log_level, kLevels, "debug, info, warning or error");
-  cmd->callback([flags, &exit_code] {
-    const auto done = run(*flags);
-    if (done) return;
-    log::error("{}", done.error().message);
-    exit_code = 1;
-  });
+  cmd->callback([flags, &exit_code] { exit_code = logged(run(*flags)); });
 }
 
 }  // namespace saccade

@@ -14,6 +14,7 @@
 #include "apps/gpu_flags.h"
 #include "apps/serve_environment.h"
 #include "apps/serve_flags.h"
+#include "base/ascii.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "model/checkpoint/hub_cache.h"
@@ -234,9 +235,7 @@ Result<void> set_log_level(const ServeFlags& f, const std::string& variable) {
   std::string level = !f.log_level.empty()           ? f.log_level
                       : !f.uvicorn_log_level.empty() ? f.uvicorn_log_level
                                                      : variable;
-  std::ranges::transform(level, level.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
+  level = ascii::lower(level);
   if (level == "debug" || level == "trace") {
     log::set_level(log::Level::kDebug);
   } else if (level.empty() || level == "info" || level == "notset") {

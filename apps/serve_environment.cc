@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <optional>
 
+#include "base/ascii.h"
+
 namespace saccade {
 namespace {
 
@@ -109,10 +111,7 @@ std::string environment(const char* name) {
 }
 
 bool environment_switch(const char* name) {
-  std::string text = environment(name);
-  std::ranges::transform(text, text.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
+  const std::string text = ascii::lower(environment(name));
   return text == "1" || text == "true" || text == "yes" || text == "on";
 }
 

@@ -346,12 +346,7 @@ void add_simulate(CLI::App& app, int& exit_code) {
   cmd->add_option("--calibrate", f.calibrate, "run log to fit costs to, and to replay");
   cmd->add_option("--held-out", f.held_out, "another run log, to tell the error by");
   cmd->add_option("--costs-output", f.costs_output, "write the fitted costs here");
-  cmd->callback([flags, &exit_code] {
-    const auto done = run(*flags);
-    if (done) return;
-    log::error("{}", done.error().message);
-    exit_code = 1;
-  });
+  cmd->callback([flags, &exit_code] { exit_code = logged(run(*flags)); });
 }
 
 }  // namespace saccade

@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 #include "base/result.h"

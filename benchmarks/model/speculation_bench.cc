@@ -165,7 +165,7 @@ class Bench {
       settings.draft = &*guessing;
     }
     const SteadyClock clock;
-    TRY(const auto engine, Engine::create(settings, network, *device_, clock, nullptr, false));
+    TRY(const auto engine, Engine::create(settings, network, *device_, clock, {.tower = false}));
     Outcome outcome;
     outcome.answers.resize(prompts_.size());
     std::size_t begun = 0;

@@ -6,6 +6,8 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+
+#include "base/ascii.h"
 #endif
 
 namespace saccade {
@@ -111,19 +113,12 @@ tl::unexpected<Error> bad_character(std::string_view text, std::size_t group) {
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f'; }
 
-int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 // The character at `at`, which is moved past it: of a percent-escape what it stands for.
 char next_character(std::string_view text, std::size_t& at) {
   const char c = text[at++];
   if (c != '%' || text.size() - at < 2) return c;
-  const int high = hex_value(text[at]);
-  const int low = hex_value(text[at + 1]);
+  const int high = ascii::hex_value(text[at]);
+  const int low = ascii::hex_value(text[at + 1]);
   if (high < 0 || low < 0) return c;
   at += 2;
   return static_cast<char>(high * 16 + low);
@@ -232,10 +227,7 @@ bool says_base64(std::string_view head) {
   };
   trim();
   if (head.size() < kWord.size()) return false;
-  for (std::size_t i = 0; i < kWord.size(); ++i) {
-    const char c = head[head.size() - kWord.size() + i];
-    if ((c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c) != kWord[i]) return false;
-  }
+  if (ascii::lower(head.substr(head.size() - kWord.size())) != kWord) return false;
   head.remove_suffix(kWord.size());
   trim();
   return head.ends_with(';');

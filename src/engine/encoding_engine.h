@@ -2,11 +2,8 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
-#include <vector>
 
 #include "engine/event_count.h"
 #include "engine/images/encoder_queue.h"

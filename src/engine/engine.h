@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "engine/drafting/speculation.h"
@@ -79,16 +78,22 @@ struct WarmUp {
   double seconds = 60;  // after which the rest is left to serving
 };
 
+// What an engine is set up with besides its settings.
+struct EngineSurroundings {
+  // Where other processes may encode; null: this one does. Outlives the engine.
+  ImageExchange* images = nullptr;
+  // False: the network has been loaded without its tower, and all images come from `images`.
+  bool tower = true;
+  // Null: what serving needs is made while serving. Nothing of it is counted or kept.
+  const WarmUp* warm_up = nullptr;
+};
+
 class Engine {
  public:
   // The network must have been loaded on `device`. Errors name the setting that cannot hold.
-  // `images`: where other processes may encode; null: this one does. Outlives the engine. With
-  // `tower` false the network has been loaded without its tower, and all images come from there.
-  // `warm_up`: null: what serving needs is made while serving. Nothing of it is counted or kept.
   static Result<std::unique_ptr<Engine>> create(const EngineSettings& settings, Network& network,
                                                 Device& device, const Clock& clock,
-                                                ImageExchange* images = nullptr, bool tower = true,
-                                                const WarmUp* warm_up = nullptr);
+                                                const EngineSurroundings& in = {});
   virtual ~Engine() = default;
 
   // kExhausted: inbox full. kInvalid: can never fit (both numbers in the message). The sink is

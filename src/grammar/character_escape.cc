@@ -1,7 +1,6 @@
 #include "grammar/character_escape.h"
 
-#include <utility>
-
+#include "base/ascii.h"
 #include "text/unicode.h"
 
 namespace saccade::grammar {
@@ -16,18 +15,11 @@ const std::vector<CharacterRange> kSpace = {
 constexpr std::string_view kControls = "nrtfvae0";
 constexpr char32_t kControlCodes[] = {'\n', '\r', '\t', '\f', '\v', '\a', 0x1B, 0};
 
-int hex_digit(char c) {
-  return c >= '0' && c <= '9'   ? c - '0'
-         : c >= 'a' && c <= 'f' ? c - 'a' + 10
-         : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                : -1;
-}
-
 // `digits` of them exactly; nothing is taken when there are not so many.
 Result<char32_t> take_hex(std::string_view text, std::size_t& at, std::size_t digits) {
   char32_t code = 0;
   for (std::size_t i = 0; i < digits; ++i) {
-    const int digit = at + i < text.size() ? hex_digit(text[at + i]) : -1;
+    const int digit = at + i < text.size() ? ascii::hex_value(text[at + i]) : -1;
     if (digit < 0) {
       return fail(ErrorCode::kInvalid, "an escape wants {} hexadecimal digits at byte {}", digits,
                   at);

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <deque>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,7 +12,6 @@
 
 #include "grammar/json_values.h"
 #include "grammar/member_keys.h"
-#include "grammar/regex_parser.h"
 #include "grammar/schema_error.h"
 #include "grammar/schema_merge.h"
 #include "grammar/schema_numbers.h"

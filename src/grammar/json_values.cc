@@ -2,8 +2,6 @@
 
 #include <string>
 
-#include "grammar/regex_parser.h"
-
 namespace saccade::grammar {
 namespace {
 

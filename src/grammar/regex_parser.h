@@ -6,7 +6,6 @@
 // look-around, inline flags, possessive and atomic forms, \b, \p{...}, anchors elsewhere.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "base/result.h"

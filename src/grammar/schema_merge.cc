@@ -6,7 +6,6 @@
 #include <set>
 #include <span>
 #include <utility>
-#include <vector>
 
 namespace saccade::grammar {
 namespace {

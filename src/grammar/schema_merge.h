@@ -1,7 +1,6 @@
 // Schemas put together: references, allOf, and what stands beside anyOf.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "base/json.h"

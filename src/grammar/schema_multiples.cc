@@ -2,13 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <numeric>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 namespace saccade::grammar {

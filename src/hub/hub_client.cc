@@ -1,8 +1,6 @@
 #include "hub/hub_client.h"
 
-#include <atomic>
 #include <boost/json/array.hpp>
-#include <boost/json/value.hpp>
 #include <charconv>
 #include <chrono>
 #include <condition_variable>

@@ -8,7 +8,6 @@
 // So a colour key on a gray or RGB PNG is ignored, as convert("RGB") ignores it, and 16-bit gray
 // saturates at 255.
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/check.h"

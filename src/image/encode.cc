@@ -8,9 +8,7 @@
 
 #include <csetjmp>
 #include <cstdlib>
-#include <cstring>
 
-#include "base/check.h"
 #include "image/pixels.h"
 
 namespace saccade {

@@ -7,7 +7,6 @@
 // clang-format on
 
 #include <csetjmp>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>

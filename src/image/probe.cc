@@ -1,5 +1,4 @@
 // From bytes to a checked header: which format, how large, which way up.
-#include <cstring>
 #include <string_view>
 
 #include "image/formats.h"

@@ -2,7 +2,6 @@
 // change. The passes run in bands, so that the rows between them stay in the cache.
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "base/check.h"
 #include "image/formats.h"

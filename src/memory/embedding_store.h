@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <list>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_map>

@@ -87,7 +87,9 @@ class PatchProcessor final : public ImageProcessor {
   PatchProcessor(ModelShape shape, std::unique_ptr<const ImagePipeline> images,
                  std::unique_ptr<const VideoPipeline> videos, const PatchMedia& rules,
                  const MediaTokens& tokens, std::int64_t merge)
-      : ImageProcessor(std::move(shape), std::move(images), std::move(videos)),
+      : ImageProcessor(std::move(shape),
+                       {.literals = {}, .image = rules.words.image, .video = rules.words.video},
+                       std::move(images), std::move(videos)),
         rules_(rules),
         tokens_(tokens),
         merge_(merge) {}
@@ -152,8 +154,6 @@ class PatchProcessor final : public ImageProcessor {
   std::string guard_literals(std::string_view user_text) const override {
     return guard(user_text, rules_.words.placeholders);
   }
-  std::string image_placeholder(int) const override { return std::string(rules_.words.image); }
-  std::string video_placeholder() const override { return std::string(rules_.words.video); }
 
  private:
   static Result<void> check_placeholders(std::span<const TokenId> ids, const Media& kind) {

@@ -4,24 +4,16 @@
 
 #include <algorithm>
 
+#include "base/ascii.h"
+
 namespace saccade::net {
 namespace {
 
 constexpr std::size_t kMostHost = 255;
 constexpr std::size_t kMostPortDigits = 5;
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-std::string lower(std::string_view text) {
-  std::string made(text);
-  std::ranges::transform(made, made.begin(), [](char c) { return lower(c); });
-  return made;
-}
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 bool is_name_char(char c) {
-  return is_digit(c) || (c >= 'a' && c <= 'z') || c == '-' || c == '.' || c == '_';
+  return ascii::is_digit(c) || (c >= 'a' && c <= 'z') || c == '-' || c == '.' || c == '_';
 }
 
 bool is_v4(const std::string& host, in_addr& address) {
@@ -41,12 +33,12 @@ std::optional<Authority> parse_authority(std::string_view text) {
   if (text.starts_with('[')) {
     const std::size_t close = text.find(']');
     if (close == std::string_view::npos) return std::nullopt;
-    made.host = lower(text.substr(1, close - 1));
+    made.host = ascii::lower(text.substr(1, close - 1));
     if (!is_v6(made.host)) return std::nullopt;
     rest = text.substr(close + 1);
   } else {
     const std::size_t colon = std::min(text.find(':'), text.size());
-    made.host = lower(text.substr(0, colon));
+    made.host = ascii::lower(text.substr(0, colon));
     if (made.host.empty() || made.host.size() > kMostHost ||
         !std::ranges::all_of(made.host, is_name_char))
       return std::nullopt;
@@ -55,7 +47,7 @@ std::optional<Authority> parse_authority(std::string_view text) {
   if (rest.empty()) return made;
   made.port = rest.substr(1);
   if (rest.front() != ':' || made.port.size() > kMostPortDigits ||
-      !std::ranges::all_of(made.port, is_digit))
+      !std::ranges::all_of(made.port, ascii::is_digit))
     return std::nullopt;
   return made;
 }
@@ -76,7 +68,7 @@ bool names_this_server(std::string_view host_header, std::span<const std::string
   const auto authority = parse_authority(host_header);
   if (authority && (is_address(authority->host) || is_loopback(authority->host))) return true;
   return std::ranges::any_of(allowed, [&](const std::string& given) {
-    const std::string name = lower(given);
+    const std::string name = ascii::lower(given);
     if (name == "*") return true;
     if (!authority) return false;
     if (name.starts_with("*.")) return authority->host.ends_with(std::string_view(name).substr(1));

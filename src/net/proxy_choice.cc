@@ -7,19 +7,13 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "base/ascii.h"
+
 namespace saccade::net {
 namespace {
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
-
-std::string lower(std::string_view text) {
-  std::string made(text);
-  std::ranges::transform(made, made.begin(), [](char c) { return lower(c); });
-  return made;
-}
-
 std::string variable(std::string_view name) {
-  for (const std::string& form : {lower(name), std::string(name)}) {
+  for (const std::string& form : {ascii::lower(name), std::string(name)}) {
     const char* const value = std::getenv(form.c_str());
     if (value != nullptr && *value != '\0') return value;
   }
@@ -77,10 +71,10 @@ std::string ProxyChoice::proxy_of(std::string_view scheme, std::string_view host
                                   std::uint16_t port) const {
   const std::string& proxy = scheme == "https" ? https : http;
   if (proxy.empty()) return {};
-  std::string name = lower(host);
+  std::string name = ascii::lower(host);
   if (name.ends_with('.')) name.pop_back();
   constexpr std::string_view kBetween = ", \t";
-  const std::string entries = lower(none);
+  const std::string entries = ascii::lower(none);
   for (std::size_t at = entries.find_first_not_of(kBetween); at != std::string::npos;) {
     const std::size_t end = std::min(entries.find_first_of(kBetween, at), entries.size());
     if (matches(entries.substr(at, end - at), name, port)) return {};

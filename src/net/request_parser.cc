@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <exception>
 
+#include "base/ascii.h"
+
 namespace saccade::net {
 namespace {
 
@@ -15,25 +17,12 @@ namespace http = boost::beast::http;
 using boost::beast::string_view;
 using boost::system::error_code;
 
-std::string lower_case(string_view text) {
-  std::string lower(text.data(), text.size());
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
+std::string lower_case(string_view text) { return ascii::lower({text.data(), text.size()}); }
 
 std::string_view trim(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
   return text;
-}
-
-int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
 }
 
 // Whoever stands in front may read such a line as a header of its own, or not at all.
@@ -63,8 +52,8 @@ std::string percent_decode(std::string_view text) {
   decoded.reserve(text.size());
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '%' && i + 2 < text.size()) {
-      const int high = hex_value(text[i + 1]);
-      const int low = hex_value(text[i + 2]);
+      const int high = ascii::hex_value(text[i + 1]);
+      const int low = ascii::hex_value(text[i + 2]);
       if (high >= 0 && low >= 0) {
         decoded.push_back(static_cast<char>(high * 16 + low));
         i += 2;

@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/ascii.h"
+
 namespace saccade::net {
 namespace {
 
@@ -37,8 +39,7 @@ Result<std::shared_ptr<const Addresses>> look_up(const std::string& host, std::u
 
 bool is_localhost(std::string_view host) {
   if (host.ends_with('.')) host.remove_suffix(1);
-  std::string lower(host);
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  const std::string lower = ascii::lower(host);
   return lower == "localhost" || lower.ends_with(".localhost");
 }
 

@@ -4,7 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+
+#include "base/ascii.h"
 
 namespace saccade::net {
 namespace {
@@ -13,9 +14,7 @@ constexpr int kMaxInterimResponses = 32;
 constexpr std::size_t kMaxChunkLine = 4096;
 constexpr std::size_t kMaxChunkDigits = 15;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+using ascii::is_digit;
 
 // RFC 9110 5.6.2.
 bool is_token_char(char c) {
@@ -30,8 +29,7 @@ std::string_view trim_field(std::string_view text) {
 }
 
 bool equals_ignoring_case(std::string_view a, std::string_view lower) {
-  return a.size() == lower.size() && std::equal(a.begin(), a.end(), lower.begin(),
-                                                [](char x, char y) { return to_lower(x) == y; });
+  return ascii::lower(a) == lower;
 }
 
 // Whether a comma-separated list has the word.
@@ -213,8 +211,7 @@ bool ResponseParser::parse_headers(std::string_view lines, Headers& headers) {
                               line.substr(0, std::min<std::size_t>(line.size(), 40))));
     }
     const std::string_view value = trim_field(line.substr(colon + 1));
-    std::string lower(name);
-    std::transform(lower.begin(), lower.end(), lower.begin(), to_lower);
+    std::string lower = ascii::lower(name);
     if (!note_header(lower, value)) return false;
     headers.emplace_back(std::move(lower), value);
   }
@@ -304,7 +301,7 @@ bool ResponseParser::take_chunk_size(std::string_view& rest) {
   std::uint64_t size = 0;
   std::size_t digits = 0;
   for (; digits < line.size(); ++digits) {
-    const char c = to_lower(line[digits]);
+    const char c = ascii::lower(line[digits]);
     if (is_digit(c)) {
       size = size * 16 + static_cast<std::uint64_t>(c - '0');
     } else if (c >= 'a' && c <= 'f') {

@@ -10,64 +10,12 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
-class PlainTransport final : public Transport {
+// What plain and encrypted transports do alike.
+template <typename Stream>
+class StreamTransport : public Transport {
  public:
-  explicit PlainTransport(tcp::socket socket) : socket_(std::move(socket)) {
-    error_code ignored;
-    socket_.non_blocking(true, ignored);
-  }
-  void handshake(std::shared_ptr<TransportOwner> owner) override { owner->on_handshake({}); }
-  void read_some(asio::mutable_buffer into, std::shared_ptr<TransportOwner> owner) override {
-    socket_.async_read_some(into, [owner = std::move(owner)](error_code error, std::size_t bytes) {
-      owner->on_read(error, bytes);
-    });
-  }
-  void write_some(asio::const_buffer from, std::shared_ptr<TransportOwner> owner) override {
-    socket_.async_write_some(from, [owner = std::move(owner)](error_code error, std::size_t bytes) {
-      owner->on_write(error, bytes);
-    });
-  }
-  std::size_t try_write(asio::const_buffer from, error_code& error) override {
-    const std::size_t bytes = socket_.write_some(from, error);
-    if (error == asio::error::would_block || error == asio::error::try_again) {
-      error = {};
-      return 0;
-    }
-    return bytes;
-  }
-  bool watch_reset(std::shared_ptr<TransportOwner> owner) override {
-    socket_.async_wait(tcp::socket::wait_error, [owner = std::move(owner)](error_code error) {
-      if (!error) owner->on_reset();
-    });
-    return true;
-  }
-  void shutdown_send() override {
-    error_code ignored;
-    socket_.shutdown(tcp::socket::shutdown_send, ignored);
-  }
-  void close() override {
-    error_code ignored;
-    socket_.close(ignored);
-  }
-
- private:
-  tcp::socket socket_;
-};
-
-class AsioTlsContext final : public TlsServerContext {
- public:
-  asio::ssl::context context{asio::ssl::context::tls_server};
-};
-
-class TlsTransport final : public Transport {
- public:
-  TlsTransport(tcp::socket socket, std::shared_ptr<AsioTlsContext> context)
-      : context_(std::move(context)), stream_(std::move(socket), context_->context) {}
-  void handshake(std::shared_ptr<TransportOwner> owner) override {
-    stream_.async_handshake(
-        asio::ssl::stream_base::server,
-        [owner = std::move(owner)](error_code error) { owner->on_handshake(error); });
-  }
+  template <typename... Args>
+  explicit StreamTransport(Args&&... args) : stream_(std::forward<Args>(args)...) {}
   void read_some(asio::mutable_buffer into, std::shared_ptr<TransportOwner> owner) override {
     stream_.async_read_some(into, [owner = std::move(owner)](error_code error, std::size_t bytes) {
       owner->on_read(error, bytes);
@@ -78,8 +26,6 @@ class TlsTransport final : public Transport {
       owner->on_write(error, bytes);
     });
   }
-  std::size_t try_write(asio::const_buffer, error_code&) override { return 0; }
-  bool watch_reset(std::shared_ptr<TransportOwner>) override { return false; }
   // Without a close_notify: HTTP messages are framed, so truncation shows without it.
   void shutdown_send() override {
     error_code ignored;
@@ -90,9 +36,52 @@ class TlsTransport final : public Transport {
     stream_.lowest_layer().close(ignored);
   }
 
+ protected:
+  Stream stream_;
+};
+
+class PlainTransport final : public StreamTransport<tcp::socket> {
+ public:
+  explicit PlainTransport(tcp::socket socket) : StreamTransport(std::move(socket)) {
+    error_code ignored;
+    stream_.non_blocking(true, ignored);
+  }
+  void handshake(std::shared_ptr<TransportOwner> owner) override { owner->on_handshake({}); }
+  std::size_t try_write(asio::const_buffer from, error_code& error) override {
+    const std::size_t bytes = stream_.write_some(from, error);
+    if (error == asio::error::would_block || error == asio::error::try_again) {
+      error = {};
+      return 0;
+    }
+    return bytes;
+  }
+  bool watch_reset(std::shared_ptr<TransportOwner> owner) override {
+    stream_.async_wait(tcp::socket::wait_error, [owner = std::move(owner)](error_code error) {
+      if (!error) owner->on_reset();
+    });
+    return true;
+  }
+};
+
+class AsioTlsContext final : public TlsServerContext {
+ public:
+  asio::ssl::context context{asio::ssl::context::tls_server};
+};
+
+class TlsTransport final : public StreamTransport<asio::ssl::stream<tcp::socket>> {
+ public:
+  TlsTransport(tcp::socket socket, std::shared_ptr<AsioTlsContext> context)
+      : StreamTransport(std::move(socket), context->context), context_(std::move(context)) {}
+  void handshake(std::shared_ptr<TransportOwner> owner) override {
+    stream_.async_handshake(
+        asio::ssl::stream_base::server,
+        [owner = std::move(owner)](error_code error) { owner->on_handshake(error); });
+  }
+  std::size_t try_write(asio::const_buffer, error_code&) override { return 0; }
+  bool watch_reset(std::shared_ptr<TransportOwner>) override { return false; }
+
  private:
   std::shared_ptr<AsioTlsContext> context_;
-  asio::ssl::stream<tcp::socket> stream_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/ascii.h"
 #include "net/http_client.h"
 
 namespace saccade::net {
@@ -57,10 +58,7 @@ Result<Url> parse_url(std::string_view text) {
   std::string_view rest = text;
   const std::size_t scheme_end = text.find("://");
   if (scheme_end != std::string_view::npos) {
-    url.scheme = text.substr(0, scheme_end);
-    std::transform(url.scheme.begin(), url.scheme.end(), url.scheme.begin(), [](char c) {
-      return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    });
+    url.scheme = ascii::lower(text.substr(0, scheme_end));
     rest.remove_prefix(scheme_end + 3);
   }
   if (url.scheme != "http" && url.scheme != "https") {

@@ -25,23 +25,15 @@ EmbeddingService::EmbeddingService(const ServeSettings& settings, const Sentence
 }
 
 void EmbeddingService::add_routes() {
-  const auto work = [this](std::string_view path, Result<void> (EmbeddingService::*handler)(
-                                                      const net::HttpRequest&, const Reply&)) {
-    router_.add({"POST", path,
-                 [this, handler](const net::HttpRequest& request, const Reply& reply) {
-                   const auto done = (this->*handler)(request, reply);
-                   if (!done) router_.respond_error(reply, done.error());
-                 },
-                 true, true});
+  const auto work = [this](std::string_view path, auto handler) {
+    router_.add_work(path, *this, handler);
   };
   for (const std::string_view path : {"/v1/embeddings", "/embeddings"})
     work(path, &EmbeddingService::embeddings);
   work("/pooling", &EmbeddingService::pooling);
   work("/invocations", &EmbeddingService::invocations);
-  for (const std::string_view path : {"/score", "/v1/score"}) work(path, &EmbeddingService::score);
-  for (const std::string_view path :
-       {"/rerank", "/v1/rerank", "/v2/rerank", "/reranking", "/v1/reranking"})
-    work(path, &EmbeddingService::rerank);
+  for (const std::string_view path : api::kScorePaths) work(path, &EmbeddingService::score);
+  for (const std::string_view path : api::kRerankPaths) work(path, &EmbeddingService::rerank);
   router_.add_refusal("/v1/chat/completions", "Chat Completions");
   router_.add_refusal("/v1/completions", "Completions");
   router_.add_refusal("/v1/responses", "Responses");
@@ -65,10 +57,7 @@ void EmbeddingService::add_routes() {
         return api::ServerLoad{stats.running,
                                stats.waiting + static_cast<std::int64_t>(router_.preparing()), 0};
       });
-  router_.add({"GET", "/metrics", [this](const net::HttpRequest&, const Reply& reply) {
-                 router_.respond(reply,
-                                 {200, "text/plain; version=0.0.4; charset=utf-8", metrics(), {}});
-               }});
+  router_.add_metrics([this] { return metrics(); });
 }
 
 Result<void> EmbeddingService::add_ids(std::span<const api::CompletionPrompt> inputs,

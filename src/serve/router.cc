@@ -8,7 +8,6 @@
 #include "api/pages/draining.h"
 #include "api/pages/openapi.h"
 #include "base/log.h"
-#include "base/rng.h"
 #include "net/authority.h"
 #include "serve/client_identity.h"
 #include "serve/handlers/origin.h"
@@ -158,6 +157,13 @@ void Router::add_info_routes(const api::ServerInfo& said, std::function<api::Ser
          [info, load = std::move(load)](const net::HttpRequest&) -> Result<std::string> {
            return api::server_loads(info, load());
          });
+}
+
+void Router::add_metrics(std::function<std::string()> page) {
+  add({"GET", "/metrics",
+       [this, page = std::move(page)](const net::HttpRequest&, const Reply& reply) {
+         respond(reply, {200, "text/plain; version=0.0.4; charset=utf-8", page(), {}});
+       }});
 }
 
 void Router::add_refusal(std::string_view path, std::string_view api_name, api::ErrorShape errors) {

@@ -63,12 +63,26 @@ class Router {
   // Before the first handle().
   void add(Route route) { routes_.push_back(std::move(route)); }
   void add_json(std::string_view method, std::string_view path, bool is_work, JsonHandler handler);
+  // POST to a member function of `service`, on a worker; an error that it returns is the answer.
+  template <typename Service>
+  void add_work(std::string_view path, Service& service,
+                Result<void> (Service::*handler)(const net::HttpRequest&, const Reply&),
+                api::ErrorShape errors = api::ErrorShape::kOpenAi) {
+    add({"POST", path,
+         [this, &service, handler](const net::HttpRequest& request, const Reply& reply) {
+           const auto done = (service.*handler)(request, reply);
+           if (!done) respond_error(reply, done.error());
+         },
+         true, true, errors});
+  }
   // GET /v1/models, /v1/models/{id}, /health, /ping, /version, /openapi.json (all routes there
   // are).
   void add_status_routes(std::function<std::vector<api::ModelCard>()> cards);
   // What routers in front look for: GET /server_info, /model_info and their get_ names, /load,
   // /v1/loads.
   void add_info_routes(const api::ServerInfo& info, std::function<api::ServerLoad()> load);
+  // GET /metrics: Prometheus text.
+  void add_metrics(std::function<std::string()> page);
   // Endpoints of another kind of model, as vLLM answers them: "Chat Completions".
   void add_refusal(std::string_view path, std::string_view api_name,
                    api::ErrorShape errors = api::ErrorShape::kOpenAi);

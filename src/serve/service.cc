@@ -34,23 +34,21 @@ Result<void> check_places(std::size_t prompts, std::int64_t n, bool beams, std::
 
 }  // namespace
 
-// NOLINTNEXTLINE(readability-function-size): its parts, which the assembly owns
-Service::Service(const ServeSettings& settings, const Processor& processor, RequestBuilder& builder,
-                 Engine& engine, MetricsPage& metrics, ImageSizer* sizer, LoraAdapters* adapters,
-                 const Clock& clock)
-    : settings_(settings),
-      processor_(processor),
-      builder_(builder),
-      engine_(engine),
-      metrics_(metrics),
-      sizer_(sizer),
-      adapters_(adapters),
-      clock_(clock),
+Service::Service(const ServiceParts& parts)
+    : settings_(parts.settings),
+      processor_(parts.processor),
+      builder_(parts.builder),
+      engine_(parts.engine),
+      metrics_(parts.metrics),
+      sizer_(parts.sizer),
+      adapters_(parts.adapters),
+      clock_(parts.clock),
       started_at_(wall_clock_now() / kSecond),
-      downloads_(settings.media),
-      video_threads_(std::make_unique<WorkerPool>(settings.video_threads, settings.max_preparing)),
-      responses_(settings, router_),
-      router_(settings, clock) {
+      downloads_(settings_.media),
+      video_threads_(
+          std::make_unique<WorkerPool>(settings_.video_threads, settings_.max_preparing)),
+      responses_(settings_, router_),
+      router_(settings_, clock_) {
   add_routes();
   metrics_.add([this](MetricsText& page) { add_cache_config(page); });
   engine_.set_after_step([this] { after_step(); });
@@ -358,9 +356,14 @@ Result<std::optional<Request>> Service::request_of(const Chat& job, FetchedMedia
   origin.times.arrival = job.arrival;
   TRY(origin.adapter, adapter_of(chat.model));
   std::optional<ImageSizing> sizing = sizing_of(job);
-  auto built_prompt = builder_.chat(chat, job.client, std::move(fetched), job.reserved,
-                                    engine_.settings().max_model_len, answer->cancelled(),
-                                    origin.times, sizing ? &*sizing : nullptr);
+  auto built_prompt = builder_.chat(chat,
+                                    {.client = job.client,
+                                     .fetched = std::move(fetched),
+                                     .reserved = job.reserved,
+                                     .cancelled = answer->cancelled(),
+                                     .times = origin.times,
+                                     .sizing = sizing ? &*sizing : nullptr},
+                                    engine_.settings().max_model_len);
   if (!built_prompt && sizing && sizing->sized.retry_after > 0) {
     router_.respond_later(job.reply, built_prompt.error(), sizing->sized.retry_after);
     return std::nullopt;
@@ -538,8 +541,9 @@ Result<BuiltPrompt> Service::counted(const api::ChatRequest& chat, std::uint64_t
                                      FetchedMedia fetched) const {
   const std::atomic<bool> never = false;
   RequestTimes times;
-  return builder_.chat(chat, client, std::move(fetched), nullptr, kMostCounted, never, times,
-                       nullptr);
+  return builder_.chat(
+      chat, {.client = client, .fetched = std::move(fetched), .cancelled = never, .times = times},
+      kMostCounted);
 }
 
 Result<std::string> Service::token_counts(const api::TokenizeRequest& tokenize,

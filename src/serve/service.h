@@ -26,13 +26,22 @@ namespace saccade::serve {
 class MetricsPage;
 class MetricsText;
 
+// What a service works with; all of it outlives the service.
+struct ServiceParts {
+  const ServeSettings& settings;
+  const Processor& processor;
+  RequestBuilder& builder;
+  Engine& engine;
+  MetricsPage& metrics;
+  ImageSizer* sizer;       // null: images keep their clients' sizes
+  LoraAdapters* adapters;  // null: there are none
+  const Clock& clock;
+};
+
 // Handlers run on the router's workers; deltas come on the engine thread.
 class Service final : public Drainable {
  public:
-  // `sizer` may be null: images keep their clients' sizes. So may `adapters`: there are none.
-  Service(const ServeSettings& settings, const Processor& processor, RequestBuilder& builder,
-          Engine& engine, MetricsPage& metrics, ImageSizer* sizer, LoraAdapters* adapters,
-          const Clock& clock);
+  explicit Service(const ServiceParts& parts);
   ~Service() override;
 
   Router& router() { return router_; }

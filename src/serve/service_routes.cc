@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "api/requests/similarity.h"
 #include "serve/handlers/detokenize.h"
 #include "serve/handlers/known_pages.h"
 #include "serve/handlers/lora_routes.h"
@@ -54,15 +55,9 @@ void Service::add_known() {
 }
 
 void Service::add_routes() {
-  const auto work = [this](std::string_view path,
-                           Result<void> (Service::*handler)(const net::HttpRequest&, const Reply&),
+  const auto work = [this](std::string_view path, auto handler,
                            api::ErrorShape errors = api::ErrorShape::kOpenAi) {
-    router_.add({"POST", path,
-                 [this, handler](const net::HttpRequest& request, const Reply& reply) {
-                   const auto done = (this->*handler)(request, reply);
-                   if (!done) router_.respond_error(reply, done.error());
-                 },
-                 true, true, errors});
+    router_.add_work(path, *this, handler, errors);
   };
   for (const std::string_view path : {"/v1/chat/completions", "/chat/completions"})
     work(path, &Service::chat);
@@ -78,10 +73,8 @@ void Service::add_routes() {
   work("/v1/messages/count_tokens", &Service::count_tokens, api::ErrorShape::kMessages);
   router_.add_refusal("/v1/embeddings", "Embeddings");
   router_.add_refusal("/pooling", "Pooling");
-  for (const std::string_view path : {"/score", "/v1/score"}) router_.add_refusal(path, "Score");
-  for (const std::string_view path :
-       {"/rerank", "/v1/rerank", "/v2/rerank", "/reranking", "/v1/reranking"})
-    router_.add_refusal(path, "Rerank");
+  for (const std::string_view path : api::kScorePaths) router_.add_refusal(path, "Score");
+  for (const std::string_view path : api::kRerankPaths) router_.add_refusal(path, "Rerank");
   work("/tokenize", &Service::tokenize);
   router_.add_json("POST", "/detokenize", true, [this](const net::HttpRequest& request) {
     return detokenized(request.body, *builder_.tokenizer(), router_);
@@ -108,14 +101,10 @@ void Service::add_routes() {
 
 // Metrics, and what is reset.
 void Service::add_upkeep_routes() {
-  router_.add({"GET", "/metrics", [this](const net::HttpRequest&, const Reply& reply) {
-                 router_.respond(reply,
-                                 {200,
-                                  "text/plain; version=0.0.4; charset=utf-8",
-                                  metrics_.render({router_.preparing(), router_.held_bytes().used(),
-                                                   router_.held_bytes().limit(), sizer_}),
-                                  {}});
-               }});
+  router_.add_metrics([this] {
+    return metrics_.render(
+        {router_.preparing(), router_.held_bytes().used(), router_.held_bytes().limit(), sizer_});
+  });
   router_.add({"POST", "/reset_prefix_cache",
                [this](const net::HttpRequest&, const Reply& reply) { reset_prefix_cache(reply); },
                true});

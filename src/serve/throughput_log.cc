@@ -1,6 +1,5 @@
 #include "serve/throughput_log.h"
 
-#include "base/clock.h"
 #include "base/log.h"
 
 namespace saccade::serve {
@@ -21,33 +20,13 @@ std::string throughput_line(const EngineStats& before, const EngineStats& after,
       after.num_requests_waiting, 100 * after.kv_cache_usage);
 }
 
-ThroughputLog::ThroughputLog(const Engine& engine, std::chrono::seconds interval)
-    : engine_(engine), interval_(interval) {
-  if (interval_.count() > 0) thread_ = std::thread([this] { run(); });
-}
-
-ThroughputLog::~ThroughputLog() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  wake_.notify_one();
-  if (thread_.joinable()) thread_.join();
-}
-
-void ThroughputLog::run() {
-  const SteadyClock clock;
-  EngineStats before = engine_.stats();
-  Nanos since = clock.now();
-  std::unique_lock lock(mutex_);
-  while (!wake_.wait_for(lock, interval_, [this] { return stopping_; })) {
-    EngineStats after = engine_.stats();
-    const Nanos now = clock.now();
-    const std::string line = throughput_line(before, after, seconds(now - since));
-    if (!line.empty()) log::info("{}", line);
-    before = std::move(after);
-    since = now;
-  }
+void ThroughputLog::line() {
+  EngineStats after = engine_.stats();
+  const Nanos now = clock_.now();
+  const std::string line = throughput_line(before_, after, seconds(now - since_));
+  if (!line.empty()) log::info("{}", line);
+  before_ = std::move(after);
+  since_ = now;
 }
 
 }  // namespace saccade::serve

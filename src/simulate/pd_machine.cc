@@ -49,14 +49,11 @@ PdMachine::PdMachine(const PdMachineSettings& settings, EventLoop& loop, RunReco
 
 PdMachine::~PdMachine() = default;
 
-// NOLINTNEXTLINE(readability-function-size): its surroundings, each once
 Result<std::unique_ptr<PdMachine>> PdMachine::create(const PdMachineSettings& settings,
-                                                     const ServedModel& model, EventLoop& loop,
-                                                     Device& device, PdImages* images,
-                                                     RunRecorder& recorder, Ended ended) {
+                                                     const PdSurroundings& in, Ended ended) {
   auto machine =
-      std::unique_ptr<PdMachine>(new PdMachine(settings, loop, recorder, std::move(ended)));
-  TRY_DO(machine->set_up(model, device, images));
+      std::unique_ptr<PdMachine>(new PdMachine(settings, in.loop, in.recorder, std::move(ended)));
+  TRY_DO(machine->set_up(in.model, in.device, in.images));
   return machine;
 }
 

@@ -29,6 +29,15 @@ struct PdMachineSettings {
   std::uint64_t seed = 0;
 };
 
+// The simulation that a machine is part of; all of it outlives the machine.
+struct PdSurroundings {
+  const ServedModel& model;
+  EventLoop& loop;
+  Device& device;
+  PdImages* images;  // where others encode; null: nobody does
+  RunRecorder& recorder;
+};
+
 struct PdCounts {
   std::uint64_t steps = 0;
   std::uint64_t preemptions = 0;
@@ -40,12 +49,9 @@ class PdMachine final : public Stepper {
   // How a request ended: its error, or no message; `begun`: after its first token.
   using Ended = std::function<void(std::uint32_t index, const Error& error, Nanos at, bool begun)>;
 
-  // Settings become sizes as the engine's own set-up has it; errors name the setting. `images`:
-  // where others encode; null: nobody does.
+  // Settings become sizes as the engine's own set-up has it; errors name the setting.
   static Result<std::unique_ptr<PdMachine>> create(const PdMachineSettings& settings,
-                                                   const ServedModel& model, EventLoop& loop,
-                                                   Device& device, PdImages* images,
-                                                   RunRecorder& recorder, Ended ended);
+                                                   const PdSurroundings& in, Ended ended);
   ~PdMachine() override;
 
   // A request of the workload, complete but for its id and times.queued. The error is the server's.

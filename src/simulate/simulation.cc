@@ -117,8 +117,8 @@ Result<void> Cluster::set_up() {
       server.images = std::make_unique<PdImages>(
           loop_, net_,
           PdImagesSettings{s_.cluster.encoders, s_.pd_tower, rows(s_.encoder_row_bytes), seed});
-    TRY(server.machine, PdMachine::create({s_.engine, s_.costs, s_.pd_tower, seed}, model_, loop_,
-                                          *device_, server.images.get(), recorder_,
+    TRY(server.machine, PdMachine::create({s_.engine, s_.costs, s_.pd_tower, seed},
+                                          {model_, loop_, *device_, server.images.get(), recorder_},
                                           [this](std::uint32_t index, const Error& error, Nanos at,
                                                  bool begun) { ended(index, error, at, begun); }));
     if (s_.image_size.mode != serve::ImageSizeMode::kVanilla && shape.has_vision) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/ascii.h"
 #include "text/byte_alphabet.h"
 #include "text/unicode.h"
 
@@ -206,11 +207,8 @@ int Decoder::byte_of(std::string_view token) const {
   if (!token.starts_with("<0x") || !token.ends_with('>')) return -1;
   int value = 0;
   for (const char c : token.substr(3, 2)) {
-    const int digit = c >= '0' && c <= '9'   ? c - '0'
-                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                                             : 256;
-    if (digit == 256) return -1;
+    const int digit = ascii::hex_value(c);
+    if (digit < 0) return -1;
     value = value * 16 + digit;
   }
   return value;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/ascii.h"
 #include "text/character_properties.h"
 #include "text/unicode.h"
 
@@ -44,19 +45,13 @@ CharacterSet complement(std::string_view members) {
   return {"", {"[^" + std::string(members) + "]"}};
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-
-std::optional<unsigned> hex_value(std::string_view digits) {
+std::optional<unsigned> code_point(std::string_view digits) {
   unsigned value = 0;
   if (digits.empty() || digits.size() > 6) return std::nullopt;
   for (const char c : digits) {
-    const unsigned digit = is_digit(c)            ? static_cast<unsigned>(c - '0')
-                           : c >= 'a' && c <= 'f' ? static_cast<unsigned>(c - 'a' + 10)
-                           : c >= 'A' && c <= 'F' ? static_cast<unsigned>(c - 'A' + 10)
-                                                  : 16u;
-    if (digit == 16) return std::nullopt;
-    value = value * 16 + digit;
+    const int digit = ascii::hex_value(c);
+    if (digit < 0) return std::nullopt;
+    value = value * 16 + static_cast<unsigned>(digit);
   }
   if (value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) return std::nullopt;
   return value;
@@ -139,7 +134,7 @@ class Translator {
         return {};
       default: {
         const std::size_t length = character_bytes(c);
-        const bool plain = length > 1 || is_digit(c) || is_letter(c);
+        const bool plain = length > 1 || ascii::is_digit(c) || ascii::is_letter(c);
         atom((plain ? "" : "\\") + std::string(pattern_.substr(at_, length)));
         at_ += length;
         return {};
@@ -237,7 +232,7 @@ class Translator {
       case 'e':
         return single(0x1B);
       case 'u': {
-        const auto code = hex_value(pattern_.substr(rest, 4));
+        const auto code = code_point(pattern_.substr(rest, 4));
         if (!code || pattern_.size() < rest + 4) return invalid("\\u needs four hex digits");
         at_ = rest + 4;
         return static_cast<char32_t>(*code);
@@ -247,12 +242,12 @@ class Translator {
           const std::size_t close = pattern_.find('}', rest);
           const auto code = close == std::string_view::npos
                                 ? std::nullopt
-                                : hex_value(pattern_.substr(rest + 1, close - rest - 1));
+                                : code_point(pattern_.substr(rest + 1, close - rest - 1));
           if (!code) return invalid("\\x{} needs a code point");
           at_ = close + 1;
           return static_cast<char32_t>(*code);
         }
-        const auto code = hex_value(pattern_.substr(rest, 2));
+        const auto code = code_point(pattern_.substr(rest, 2));
         if (!code || pattern_.size() < rest + 2) return invalid("\\x needs two hex digits");
         if (*code >= 0x80) return unsupported("a byte escape past \\x7F");
         at_ = rest + 2;
@@ -261,7 +256,7 @@ class Translator {
       default:
         break;
     }
-    if (is_letter(kind) || is_digit(kind)) {
+    if (ascii::is_letter(kind) || ascii::is_digit(kind)) {
       return unsupported(fmt::format("the escape \\{}", kind));
     }
     at_ += 1;
@@ -288,7 +283,7 @@ class Translator {
     std::string folded;
     for (const char c : name) {
       if (c == ' ' || c == '_' || c == '-') continue;
-      if (!is_letter(c)) return unsupported(fmt::format("the property '{}'", name));
+      if (!ascii::is_letter(c)) return unsupported(fmt::format("the property '{}'", name));
       folded += static_cast<char>(c | 0x20);
     }
     if (auto members = properties_.named_category(folded)) return *std::move(members);
@@ -456,7 +451,7 @@ class Translator {
     std::size_t end = at_ + 1;
     const auto digits = [&] {
       const std::size_t begin = end;
-      while (end < pattern_.size() && is_digit(pattern_[end])) ++end;
+      while (end < pattern_.size() && ascii::is_digit(pattern_[end])) ++end;
       return end - begin;
     };
     const std::size_t low = digits();

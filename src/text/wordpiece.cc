@@ -1,6 +1,5 @@
 #include "text/wordpiece.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "text/unicode.h"

@@ -2,11 +2,9 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "base/printable.h"

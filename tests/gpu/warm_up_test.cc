@@ -29,7 +29,7 @@ TEST(WarmUp, GraphsAreThereAndNothingIsCounted) {
   settings.graph_rows = {1, 2};
   const SteadyClock clock;
   auto engine =
-      Engine::create(settings, from.network(), from.device(), clock, nullptr, true, &warm_up);
+      Engine::create(settings, from.network(), from.device(), clock, {.warm_up = &warm_up});
   ASSERT_TRUE(engine) << engine.error().message;
   ASSERT_EQ(images, 1);
   EXPECT_EQ(asked.front(), 64);

@@ -9,8 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "api/pages/error_table.h"
-
 namespace saccade::api {
 namespace {
 

@@ -250,23 +250,30 @@ void write_whole_text_choice(JsonWriter& w, const ChoiceText& choice) {
   write_text_choice(w, choice, true);
 }
 
-template <typename WriteChoice>
-// NOLINTNEXTLINE(readability-function-size): the parts of an answer, and how a choice is written
-std::string whole(const AnswerHead& head, std::string_view object,
-                  std::span<const ChoiceText> choices, const Usage& usage, const StageTimes* times,
-                  WriteChoice write_choice, bool of_chat) {
+// What tells the answers of two APIs apart.
+struct AnswerShape {
+  std::string_view object;
+  void (*write_choice)(JsonWriter& w, const ChoiceText& choice);
+  bool of_chat;
+};
+constexpr AnswerShape kChatAnswer = {"chat.completion", write_chat_choice, true};
+constexpr AnswerShape kTextAnswer = {"text_completion", write_whole_text_choice, false};
+
+std::string whole(const AnswerHead& head, const AnswerShape& shape,
+                  std::span<const ChoiceText> choices, const Usage& usage,
+                  const StageTimes* times) {
   std::string out;
   JsonWriter w(out);
   w.begin_object();
-  write_head(w, head, object);
+  write_head(w, head, shape.object);
   w.key("choices");
   w.begin_array();
-  for (const auto& choice : choices) write_choice(w, choice);
+  for (const auto& choice : choices) shape.write_choice(w, choice);
   w.end_array();
   w.key("usage");
   write_usage(w, usage);
   // A chat's stand beside its choices, which have one prompt.
-  if (of_chat) {
+  if (shape.of_chat) {
     write_prompt_logprobs(w, choices.front());
     write_prompt_ids(w, choices.front());
     if (choices.front().prompt_text) w.member("prompt_text", *choices.front().prompt_text);
@@ -330,12 +337,12 @@ void write_logprobs(JsonWriter& w, std::span<const LogprobEntry> entries) {
 
 std::string chat_completion(const AnswerHead& head, std::span<const ChoiceText> choices,
                             const Usage& usage, const StageTimes* times) {
-  return whole(head, "chat.completion", choices, usage, times, write_chat_choice, true);
+  return whole(head, kChatAnswer, choices, usage, times);
 }
 
 std::string text_completion(const AnswerHead& head, std::span<const ChoiceText> choices,
                             const Usage& usage, const StageTimes* times) {
-  return whole(head, "text_completion", choices, usage, times, write_whole_text_choice, false);
+  return whole(head, kTextAnswer, choices, usage, times);
 }
 
 std::string chat_chunk(const AnswerHead& head, const ChoiceText& choice, bool first,

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
-#include <map>
-#include <tuple>
 #include <utility>
 
 #include "api/requests/chat_request.h"
@@ -14,6 +12,7 @@
 #include "api/requests/response_request.h"
 #include "api/requests/similarity.h"
 #include "api/requests/tokenize_request.h"
+#include "base/ascii.h"
 
 namespace saccade::api {
 namespace {
@@ -408,11 +407,7 @@ std::string openapi_document(std::span<const OpenApiRoute> routes, std::string_v
     const std::string path = shown_path(route.path);
     json::value& methods = paths[path];
     if (methods.is_null()) methods = json::object();
-    std::string method(route.method);
-    std::ranges::transform(method, method.begin(), [](char c) {
-      return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    });
-    methods.get_object()[method] =
+    methods.get_object()[ascii::lower(route.method)] =
         operation_of(route, endpoint_of(path), path.find('{') != std::string::npos);
   }
   json::object schemas;

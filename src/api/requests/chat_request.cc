@@ -1,8 +1,5 @@
 #include "api/requests/chat_request.h"
 
-#include <algorithm>
-#include <array>
-
 #include "api/pages/limits.h"
 #include "api/requests/conversation.h"
 #include "api/requests/fields.h"

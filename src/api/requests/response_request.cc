@@ -1,7 +1,6 @@
 #include "api/requests/response_request.h"
 
 #include <algorithm>
-#include <array>
 #include <boost/json/array.hpp>
 #include <utility>
 

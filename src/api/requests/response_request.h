@@ -1,7 +1,6 @@
 // POST /v1/responses: translated to a chat request, beside what only this API has.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>

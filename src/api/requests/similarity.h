@@ -2,6 +2,7 @@
 // cosine of their embeddings. vLLM's, Jina's and Cohere's shapes.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -14,6 +15,10 @@
 #include "base/result.h"
 
 namespace saccade::api {
+
+inline constexpr std::array<std::string_view, 2> kScorePaths = {"/score", "/v1/score"};
+inline constexpr std::array<std::string_view, 5> kRerankPaths = {
+    "/rerank", "/v1/rerank", "/v2/rerank", "/reranking", "/v1/reranking"};
 
 // Which texts are compared: `first` holds one for all of `second`, or as many.
 struct SimilarityRequest {

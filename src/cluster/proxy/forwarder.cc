@@ -7,6 +7,7 @@
 
 #include "api/pages/draining.h"
 #include "api/pages/error_table.h"
+#include "base/ascii.h"
 #include "base/log.h"
 #include "cluster/access.h"
 #include "cluster/proxy/body_scan.h"
@@ -34,11 +35,8 @@ bool is_stream(const net::ClientResponse& response) {
 
 // Under whatever spelling of it.
 bool same_place(const net::Url& a, const net::Url& b) {
-  const auto same_letter = [](unsigned char x, unsigned char y) {
-    return std::tolower(x) == std::tolower(y);
-  };
   return a.scheme == b.scheme && a.port == b.port && a.path == b.path &&
-         std::ranges::equal(a.host, b.host, same_letter);
+         ascii::lower(a.host) == ascii::lower(b.host);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "base/ascii.h"
+
 namespace saccade::cluster {
 namespace {
 
@@ -22,14 +24,6 @@ constexpr std::array<std::string_view, 12> kHopByHop = {"connection",
                                                         "content-length",
                                                         "expect"};
 
-std::string lower(std::string_view text) {
-  std::string to(text);
-  std::ranges::transform(to, to.begin(), [](unsigned char c) {
-    return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
-  });
-  return to;
-}
-
 // Names that a Connection header claims for this hop, sorted: there may be as many as a header has
 // room for.
 std::vector<std::string> claimed(const Headers& headers) {
@@ -43,7 +37,7 @@ std::vector<std::string> claimed(const Headers& headers) {
       rest.remove_prefix(std::min(comma + 1, rest.size()));
       while (!one.empty() && (one.front() == ' ' || one.front() == '\t')) one.remove_prefix(1);
       while (!one.empty() && (one.back() == ' ' || one.back() == '\t')) one.remove_suffix(1);
-      if (!one.empty()) names.push_back(lower(one));
+      if (!one.empty()) names.push_back(ascii::lower(one));
     }
   }
   std::ranges::sort(names);

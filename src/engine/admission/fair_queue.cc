@@ -1,7 +1,6 @@
 #include "engine/admission/fair_queue.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/check.h"
 

@@ -53,21 +53,22 @@ bool PromptLookup::guess(std::span<const TokenId> tokens, std::int64_t most,
   return most > 0;
 }
 
-void PromptLookup::insert(std::uint32_t hash, std::int32_t end) {
-  if (2 * (used_ + 1) > slots_.size()) grow();
+std::size_t PromptLookup::slot_of(std::uint32_t hash) const {
   const std::size_t mask = slots_.size() - 1;
   std::size_t at = hash & mask;
   while (slots_[at].end != 0 && slots_[at].hash != hash) at = (at + 1) & mask;
+  return at;
+}
+
+void PromptLookup::insert(std::uint32_t hash, std::int32_t end) {
+  if (2 * (used_ + 1) > slots_.size()) grow();
+  const std::size_t at = slot_of(hash);
   if (slots_[at].end == 0) ++used_;
   slots_[at] = {hash, end};
 }
 
 std::int32_t PromptLookup::find(std::uint32_t hash) const {
-  if (slots_.empty()) return 0;
-  const std::size_t mask = slots_.size() - 1;
-  std::size_t at = hash & mask;
-  while (slots_[at].end != 0 && slots_[at].hash != hash) at = (at + 1) & mask;
-  return slots_[at].end;
+  return slots_.empty() ? 0 : slots_[slot_of(hash)].end;
 }
 
 void PromptLookup::grow() {

@@ -33,6 +33,7 @@ class PromptLookup {
     std::uint32_t hash = 0;
     std::int32_t end = 0;
   };
+  std::size_t slot_of(std::uint32_t hash) const;  // where it is or belongs; there are slots
   void insert(std::uint32_t hash, std::int32_t end);
   std::int32_t find(std::uint32_t hash) const;
   void grow();

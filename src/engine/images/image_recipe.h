@@ -2,7 +2,6 @@
 // process, which then need not believe what it is told of sizes.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>

@@ -1,7 +1,5 @@
 #include "engine/images/remote_images.h"
 
-#include <utility>
-
 namespace saccade {
 namespace {
 

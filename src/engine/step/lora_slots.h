@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <list>
-#include <memory>
 #include <string>
 
 #include "model/adapters/lora_adapter.h"

@@ -146,6 +146,16 @@ struct DecoderNames {
   std::string norm = "model.norm";
   std::string head = "lm_head";
   std::string unread;  // what more a checkpoint may have, as WeightTable::ignore() takes it
+
+  // With the embedding, the layers and the last norm below `model`: "language_model.model.".
+  static DecoderNames under(const std::string& model, std::string_view head = "lm_head") {
+    DecoderNames names;
+    names.embedding = model + "embed_tokens";
+    names.layer = model + "layers.{}.";
+    names.norm = model + "norm";
+    names.head = head;
+    return names;
+  }
 };
 
 // Engine thread after loading.

@@ -4,7 +4,6 @@
 // do not depend on how its sequence is cut into steps.
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "base/check.h"
 #include "model/blocks/text_decoder.h"

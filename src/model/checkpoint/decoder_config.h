@@ -3,9 +3,7 @@
 
 #include <array>
 #include <cstdint>
-#include <span>
 #include <string_view>
-#include <vector>
 
 #include "base/json.h"
 #include "base/result.h"

@@ -10,13 +10,11 @@
 // crash of the machine tore is found by these. What is not as it should be is made again.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/hash.h"
 #include "base/result.h"

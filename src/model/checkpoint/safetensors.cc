@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <boost/json/array.hpp>
-#include <boost/json/value.hpp>
-#include <cstring>
 #include <utility>
 
 #include "base/json.h"

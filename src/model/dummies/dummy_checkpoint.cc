@@ -3,18 +3,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <memory>
-#include <numeric>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "base/hash.h"
 #include "base/json.h"
-#include "base/rng.h"
 #include "base/thread_pool.h"
 #include "model/checkpoint/shard_files.h"
 #include "model/dummies/dummy_sizes.h"

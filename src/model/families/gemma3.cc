@@ -7,20 +7,17 @@
 //  - An image is squeezed to a square and its patches are averaged to 256 tokens, which see each
 //    other both ways inside a prompt that is causal otherwise.
 //  - Queries and keys are normed head by head, and so are attention and MLP after they are done.
-#include <algorithm>
 #include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
 #include <cmath>
 #include <utility>
 
-#include "base/check.h"
 #include "model/checkpoint/decoder_config.h"
 #include "model/families/known_templates.h"
 #include "model/family.h"
-#include "model/given/given_layouts.h"
 #include "model/images/image_processor.h"
-#include "model/images/preprocessor_config.h"
+#include "model/images/square_images.h"
 #include "model/prompts/placeholders.h"
 #include "model/text_model.h"
 #include "model/text_network.h"
@@ -146,10 +143,7 @@ Result<DecoderConfig> parse_text(const json::object& config) {
 }
 
 DecoderNames text_names(const std::string& model) {
-  DecoderNames names;
-  names.embedding = model + "model.embed_tokens";
-  names.layer = model + "model.layers.{}.";
-  names.norm = model + "model.norm";
+  DecoderNames names = DecoderNames::under(model + "model.");
   names.post_attention_norm = "post_attention_layernorm";
   names.mlp_norm = "pre_feedforward_layernorm";
   names.post_mlp_norm = "post_feedforward_layernorm";
@@ -180,44 +174,6 @@ Result<ImageShape> parse_images(const json::object& config) {
                 shape.tower.side(), shape.tower.side());
   return shape;
 }
-
-class PooledImages final : public ImagePipeline {
- public:
-  PooledImages(ImageShape shape, const NormalizeTable& normalize, ResampleFilter filter)
-      : shape_(std::move(shape)),
-        cutter_(std::make_shared<TileRows>(shape_.tower, normalize)),
-        filter_(filter) {}
-
-  // There is one size: bounds of pixels and tokens change nothing.
-  Result<ImageLayout> layout(int width, int height, const ImageControls& controls) const override {
-    TRY_DO(check_processor_kwargs(controls, {}));
-    const auto side = static_cast<int>(shape_.tower.image);
-    return ImageLayout{.width = width,
-                       .height = height,
-                       .resized_width = side,
-                       .resized_height = side,
-                       .grid_t = 1,
-                       .grid_h = shape_.tower.side(),
-                       .grid_w = shape_.tower.side(),
-                       .tokens = shape_.tokens(),
-                       .key = fmt::format("{}", side)};
-  }
-  Result<ImageLayout> given_layout(const GivenRows& given) const override {
-    return lay_out_alike(given, shape_.tokens());
-  }
-  Pixels resized(const Pixels& pixels, const ImageLayout& layout,
-                 const Cancelled& cancelled) const override {
-    return resize(pixels, layout.resized_width, layout.resized_height, filter_, cancelled);
-  }
-  std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
-  std::int64_t max_patches() const override { return shape_.tower.patches(); }
-  std::int64_t max_tokens() const override { return shape_.tokens(); }
-
- private:
-  ImageShape shape_;
-  std::shared_ptr<const PatchCutter> cutter_;
-  ResampleFilter filter_;
-};
 
 // --- vision ---
 
@@ -294,11 +250,14 @@ constexpr std::string_view kWrittenImage =
 constexpr std::array<std::string_view, 3> kLiterals = {"<start_of_image", "<image_soft_token",
                                                        "<end_of_image"};
 
+const PlaceholderWords kWords = {
+    .literals = kLiterals, .image = kImage, .chat_template = kGemma3Template};
+
 class Gemma3Processor final : public ImageProcessor {
  public:
   Gemma3Processor(ModelShape shape, std::unique_ptr<const ImagePipeline> images,
                   TokenId image_token)
-      : ImageProcessor(std::move(shape), std::move(images)), image_token_(image_token) {}
+      : ImageProcessor(std::move(shape), kWords, std::move(images)), image_token_(image_token) {}
 
   // The processor writes blank lines and the soft token around each image before it tokenises.
   Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
@@ -315,12 +274,6 @@ class Gemma3Processor final : public ImageProcessor {
     return prompt;
   }
 
-  std::string guard_literals(std::string_view user_text) const override {
-    return guard(user_text, kLiterals);
-  }
-  std::string image_placeholder(int) const override { return std::string(kImage); }
-  std::string_view default_chat_template() const override { return kGemma3Template; }
-
  private:
   TokenId image_token_ = 0;
 };
@@ -330,19 +283,12 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   if (json::find(checkpoint.config, "vision_config") == nullptr)
     return make_text_model("gemma-3", checkpoint, std::move(text), text_names(""));
   TRY(const ImageShape image, parse_images(checkpoint.config));
-  TRY_DO(require_image_steps(checkpoint.preprocessor));
-  const auto side = static_cast<int>(image.tower.image);
-  TRY(const int made, parse_square_size(checkpoint.preprocessor, side));
-  if (made != side)
-    return fail(ErrorCode::kInvalid,
-                "preprocessor_config.json makes images of {} pixels, vision_config of {}", made,
-                side);
   TRY(const bool crops, json::get_bool_or(checkpoint.preprocessor, "do_pan_and_scan", false));
   if (crops)
     return fail(ErrorCode::kUnsupported, "preprocessor_config.json: do_pan_and_scan is not done");
-  TRY(const NormalizeTable normalize, parse_normalize(checkpoint.preprocessor, kNormalize));
-  TRY(const ResampleFilter filter,
-      parse_resample(checkpoint.preprocessor, ResampleFilter::kBilinear));
+  TRY(SquareImages squares,
+      SquareImages::parse(checkpoint.preprocessor, image.tower, image.tokens(), kNormalize,
+                          ResampleFilter::kBilinear));
   TRY(std::int64_t token, json::get_int_or(checkpoint.config, "image_token_index", 262144));
   TRY(token, json::get_int_or(checkpoint.config, "image_token_id", token));
   if (token < 0 || token >= text.settings.vocab)
@@ -350,7 +296,7 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
                 token, text.settings.vocab);
   const std::int64_t hidden = text.settings.hidden;
   TRY(ModelShape shape, describe_model("gemma-3", checkpoint, text));
-  auto images = std::make_unique<const PooledImages>(image, normalize, filter);
+  auto images = std::make_unique<const SquareImages>(std::move(squares));
   describe_images(*images, shape);
   return UnloadedModel{
       std::make_unique<Gemma3Processor>(shape, std::move(images), static_cast<TokenId>(token)),

@@ -10,14 +10,12 @@
 //  - A video is its groups of frames one by one, as images whose tokens are an image's, each before
 //    the whole seconds of its first frame as text.
 #include <array>
-#include <memory>
 #include <utility>
 
 #include "model/checkpoint/config_section.h"
 #include "model/checkpoint/decoder_config.h"
 #include "model/family.h"
 #include "model/patch_model.h"
-#include "model/text_network.h"
 #include "model/towers/glm4v_tower.h"
 
 namespace saccade {
@@ -53,14 +51,11 @@ const PatchMedia kMedia = {.image_bounds_of = BoundsOf::kVolume,
                                      .video_token = 151344}};
 
 DecoderNames text_names() {
-  DecoderNames names;
-  names.embedding = "model.language_model.embed_tokens";
-  names.layer = "model.language_model.layers.{}.";
+  DecoderNames names = DecoderNames::under("model.language_model.");
   names.neighbours_turn = true;
   names.post_attention_norm = "post_self_attn_layernorm";
   names.gate_up = {"mlp.gate_up_proj"};
   names.post_mlp_norm = "post_mlp_layernorm";
-  names.norm = "model.language_model.norm";
   return names;
 }
 

@@ -15,7 +15,6 @@
 #include <boost/json/value.hpp>
 #include <utility>
 
-#include "base/check.h"
 #include "model/checkpoint/decoder_config.h"
 #include "model/families/phi3_decoder.h"
 #include "model/families/qwen3_decoder.h"
@@ -48,12 +47,7 @@ constexpr DecoderDefaults kQwen2Defaults = {.norm_epsilon = 1e-6,
 bool is_original(const json::object& config) { return json::find(config, "llm_config") != nullptr; }
 
 DecoderNames prefixed_names() {
-  DecoderNames names;
-  names.embedding = "language_model.model.embed_tokens";
-  names.layer = "language_model.model.layers.{}.";
-  names.norm = "language_model.model.norm";
-  names.head = "language_model.lm_head";
-  return names;
+  return DecoderNames::under("language_model.model.", "language_model.lm_head");
 }
 
 DecoderNames internlm2_names() {
@@ -286,11 +280,14 @@ std::string template_of(const Conversation& conversation) {
 
 // --- the model ---
 
+constexpr PlaceholderWords kWords = {
+    .literals = kLiterals, .image = "<IMG_CONTEXT>\n", .video = "<video>\n"};
+
 class InternVl2Processor final : public ImageProcessor {
  public:
   InternVl2Processor(ModelShape shape, std::unique_ptr<const ImagePipeline> images,
                      std::unique_ptr<const VideoPipeline> videos, std::string chat_template)
-      : ImageProcessor(std::move(shape), std::move(images), std::move(videos)),
+      : ImageProcessor(std::move(shape), kWords, std::move(images), std::move(videos)),
         template_(std::move(chat_template)) {}
 
   // A lone <IMG_CONTEXT> stands for an image: <img>, as many of it as the image has rows, </img>.
@@ -312,11 +309,6 @@ class InternVl2Processor final : public ImageProcessor {
     return expand_pieces(ids, std::array{*tokenizer.token_to_id(kContext)}, placed.pieces);
   }
 
-  std::string guard_literals(std::string_view user_text) const override {
-    return guard(user_text, kLiterals);
-  }
-  std::string image_placeholder(int) const override { return "<IMG_CONTEXT>\n"; }
-  std::string video_placeholder() const override { return "<video>\n"; }
   std::string_view default_chat_template() const override { return template_; }
 
  private:

@@ -14,10 +14,8 @@
 #include <algorithm>
 #include <array>
 #include <boost/json/value.hpp>
-#include <cmath>
 #include <utility>
 
-#include "base/check.h"
 #include "model/checkpoint/decoder_config.h"
 #include "model/family.h"
 #include "model/images/anyres.h"
@@ -46,12 +44,7 @@ constexpr NormalizeSettings kNormalize = {
     .std = {0.26862954, 0.26130258, 0.27577711}};  // the class's; published files say 0.5
 
 DecoderNames text_names() {
-  DecoderNames names;
-  names.embedding = "language_model.model.embed_tokens";
-  names.layer = "language_model.model.layers.{}.";
-  names.norm = "language_model.model.norm";
-  names.head = "language_model.lm_head";
-  return names;
+  return DecoderNames::under("language_model.model.", "language_model.lm_head");
 }
 
 // vision_feature_layer, one or a list: after how many of the tower's layers features are taken.
@@ -326,12 +319,15 @@ constexpr std::array<std::string_view, 2> kPlaceholders = {"<image>", "<video>"}
 // Beginnings: a guarded "<image" is not followed by ">" for the search of placeholders.
 constexpr std::array<std::string_view, 2> kLiterals = {"<image", "<video"};
 
+constexpr PlaceholderWords kWords = {
+    .literals = kLiterals, .image = "<image>\n", .video = "<video>\n"};
+
 class LlavaProcessor final : public ImageProcessor {
  public:
   LlavaProcessor(ModelShape shape, std::unique_ptr<const ImagePipeline> images,
                  std::unique_ptr<const VideoPipeline> videos, TokenId image_token,
                  TokenId video_token)
-      : ImageProcessor(std::move(shape), std::move(images), std::move(videos)),
+      : ImageProcessor(std::move(shape), kWords, std::move(images), std::move(videos)),
         tokens_{image_token, video_token} {}
 
   Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
@@ -351,12 +347,6 @@ class LlavaProcessor final : public ImageProcessor {
     return expand_pieces(encode_guarded(tokenizer, placed.text, add_special_tokens), tokens_,
                          placed.pieces);
   }
-
-  std::string guard_literals(std::string_view user_text) const override {
-    return guard(user_text, kLiterals);
-  }
-  std::string image_placeholder(int) const override { return "<image>\n"; }
-  std::string video_placeholder() const override { return "<video>\n"; }
 
  private:
   // A placeholder a frame; the last one has the newline too.

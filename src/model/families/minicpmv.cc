@@ -144,13 +144,15 @@ constexpr std::array<std::string_view, 8> kLiterals = {"<|image_pad|", "<|video_
                                                        "</image>",     "<slice>",      "</slice>",
                                                        "<image_id>",   "</image_id>"};
 
+constexpr PlaceholderWords kWords = {.literals = kLiterals, .image = kImage, .video = kVideo};
+
 class MiniCpmvProcessor final : public ImageProcessor {
  public:
   MiniCpmvProcessor(ModelShape shape, std::unique_ptr<const ImagePipeline> images,
                     std::unique_ptr<const VideoPipeline> videos,
                     const std::array<TokenId, 2>& tokens, const SliceSettings& slices,
                     bool numbered)
-      : ImageProcessor(std::move(shape), std::move(images), std::move(videos)),
+      : ImageProcessor(std::move(shape), kWords, std::move(images), std::move(videos)),
         tokens_(tokens),
         slices_(slices),
         numbered_(numbered) {}
@@ -177,12 +179,6 @@ class MiniCpmvProcessor final : public ImageProcessor {
     return expand_pieces(encode_guarded(tokenizer, placed.text, add_special_tokens), tokens_,
                          placed.pieces);
   }
-
-  std::string guard_literals(std::string_view user_text) const override {
-    return guard(user_text, kLiterals);
-  }
-  std::string image_placeholder(int) const override { return std::string(kImage); }
-  std::string video_placeholder() const override { return std::string(kVideo); }
 
  private:
   void write_number(int number, PlacedMedia& to) const {

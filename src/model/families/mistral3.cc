@@ -13,7 +13,6 @@
 #include <cmath>
 #include <utility>
 
-#include "base/check.h"
 #include "image/smart_resize.h"
 #include "model/checkpoint/config_section.h"
 #include "model/families/mistral_decoder.h"
@@ -164,10 +163,9 @@ class LongestEdgeImages final : public ImagePipeline {
   // `edge` bounds both sides before they become whole squares of patches.
   LongestEdgeImages(std::int64_t edge, const PatchLayout& patches, const NormalizeTable& normalize,
                     ResampleFilter filter)
-      : edge_(edge),
-        patches_(patches),
-        cutter_(std::make_shared<PatchRows>(patches, normalize)),
-        filter_(filter) {}
+      : ImagePipeline(std::make_shared<PatchRows>(patches, normalize), filter),
+        edge_(edge),
+        patches_(patches) {}
 
   // Bounds of pixels and tokens move the longer side: min_pixels as far as size.longest_edge lets
   // it, the others down to one square.
@@ -208,12 +206,6 @@ class LongestEdgeImages final : public ImagePipeline {
     return layout_at(width, height, longer);
   }
 
-  Pixels resized(const Pixels& pixels, const ImageLayout& layout,
-                 const Cancelled& cancelled) const override {
-    return resize(pixels, layout.resized_width, layout.resized_height, filter_, cancelled);
-  }
-  std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
-
   std::int64_t max_patches() const override {
     return max_tokens() * patches_.merge_size * patches_.merge_size;
   }
@@ -227,11 +219,7 @@ class LongestEdgeImages final : public ImagePipeline {
 
   Result<std::int64_t> limit_of(const ImageControls& controls) const {
     TRY_DO(check_processor_kwargs(controls, kKwargs));
-    auto edge = longest_edge(controls.processor_kwargs, edge_);
-    if (edge) return edge;
-    Error error = std::move(edge).error();
-    error.param = "mm_processor_kwargs";
-    return fail(std::move(error));
+    return of_processor_kwargs(longest_edge(controls.processor_kwargs, edge_));
   }
 
   // The longer side becomes `edge`, the other follows by their ratio, in float64 as the reference
@@ -268,8 +256,6 @@ class LongestEdgeImages final : public ImagePipeline {
 
   std::int64_t edge_;
   PatchLayout patches_;
-  std::shared_ptr<const PatchCutter> cutter_;
-  ResampleFilter filter_;
 };
 
 Result<std::unique_ptr<const ImagePipeline>> parse_images(const json::object& preprocessor,
@@ -292,12 +278,14 @@ constexpr std::string_view kBreak = "[IMG_BREAK]";
 constexpr std::string_view kEnd = "[IMG_END]";
 constexpr std::array<std::string_view, 3> kLiterals = {kImage, kBreak, kEnd};
 
+constexpr PlaceholderWords kWords = {.literals = kLiterals, .image = kImage};
+
 class PixtralProcessor final : public ImageProcessor {
  public:
   // A token for each square of `merge` x `merge` patches.
   PixtralProcessor(ModelShape shape, std::unique_ptr<const ImagePipeline> images,
                    TokenId image_token, std::int64_t merge)
-      : ImageProcessor(std::move(shape), std::move(images)),
+      : ImageProcessor(std::move(shape), kWords, std::move(images)),
         image_token_(image_token),
         merge_(merge) {}
 
@@ -339,11 +327,6 @@ class PixtralProcessor final : public ImageProcessor {
     return prompt;
   }
 
-  std::string guard_literals(std::string_view user_text) const override {
-    return guard(user_text, kLiterals);
-  }
-  std::string image_placeholder(int) const override { return std::string(kImage); }
-
  private:
   TokenId image_token_;
   std::int64_t merge_;
@@ -366,11 +349,7 @@ Result<UnloadedModel> create_of(const Checkpoint& checkpoint, const ClassDefault
   TRY(const TokenId image_token,
       read_image_token(config, defaults.image_token, text.settings.vocab));
   TRY(auto images, parse_images(checkpoint.preprocessor, tower));
-  DecoderNames names;
-  names.embedding = "language_model.model.embed_tokens";
-  names.layer = "language_model.model.layers.{}.";
-  names.norm = "language_model.model.norm";
-  names.head = "language_model.lm_head";
+  DecoderNames names = DecoderNames::under("language_model.model.", "language_model.lm_head");
   TRY(ModelShape shape, describe_model(defaults.family, checkpoint, text));
   describe_images(*images, shape);
   const std::int64_t merge = tower.merge;

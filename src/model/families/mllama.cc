@@ -151,11 +151,13 @@ Result<MllamaTowerSettings> parse_tower(const json::object& config, const Decode
 constexpr std::string_view kImage = "<|image|>";
 constexpr std::array<std::string_view, 1> kLiterals = {kImage};
 
+constexpr PlaceholderWords kWords = {.literals = kLiterals, .image = kImage};
+
 class MllamaProcessor final : public ImageProcessor {
  public:
   MllamaProcessor(ModelShape shape, std::unique_ptr<const ImagePipeline> images,
                   TokenId image_token)
-      : ImageProcessor(std::move(shape), std::move(images)), image_token_(image_token) {}
+      : ImageProcessor(std::move(shape), kWords, std::move(images)), image_token_(image_token) {}
 
   Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
                               std::span<const ImageLayout> images,
@@ -174,11 +176,6 @@ class MllamaProcessor final : public ImageProcessor {
     return prompt;
   }
 
-  std::string guard_literals(std::string_view user_text) const override {
-    return guard(user_text, kLiterals);
-  }
-  std::string image_placeholder(int) const override { return std::string(kImage); }
-
  private:
   TokenId image_token_;
 };
@@ -193,11 +190,7 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
     return fail(ErrorCode::kUnsupported, "image_token_index {} is outside the embedding of {} rows",
                 image_token, text.settings.vocab + kPlaceholders);
   TRY(auto images, parse_mllama_images(checkpoint.preprocessor, tower));
-  DecoderNames names;
-  names.embedding = "language_model.model.embed_tokens";
-  names.layer = "language_model.model.layers.{}.";
-  names.norm = "language_model.model.norm";
-  names.head = "language_model.lm_head";
+  DecoderNames names = DecoderNames::under("language_model.model.", "language_model.lm_head");
   TRY(ModelShape shape, describe_model("llama-3.2-vision", checkpoint, text));
   shape.placeholders = kPlaceholders;
   describe_images(*images, shape);

@@ -14,12 +14,10 @@
 #include <cmath>
 #include <utility>
 
-#include "base/check.h"
 #include "model/checkpoint/decoder_config.h"
 #include "model/family.h"
-#include "model/given/given_layouts.h"
 #include "model/images/image_processor.h"
-#include "model/images/preprocessor_config.h"
+#include "model/images/square_images.h"
 #include "model/prompts/placeholders.h"
 #include "model/text_network.h"
 #include "model/towers/tile_tower.h"
@@ -82,11 +80,7 @@ Result<DecoderConfig> parse_text(const json::object& config) {
 }
 
 DecoderNames text_names(bool second) {
-  DecoderNames names;
-  names.embedding = "language_model.model.embed_tokens";
-  names.layer = "language_model.model.layers.{}.";
-  names.norm = "language_model.model.norm";
-  names.head = "language_model.lm_head";
+  DecoderNames names = DecoderNames::under("language_model.model.", "language_model.lm_head");
   if (second) {
     names.post_attention_norm = "post_attention_layernorm";
     names.mlp_norm = "pre_feedforward_layernorm";
@@ -94,46 +88,6 @@ DecoderNames text_names(bool second) {
   }
   return names;
 }
-
-// --- images ---
-
-class SquareImages final : public ImagePipeline {
- public:
-  SquareImages(TileTowerSettings tower, const NormalizeTable& normalize, ResampleFilter filter)
-      : tower_(std::move(tower)),
-        cutter_(std::make_shared<TileRows>(tower_, normalize)),
-        filter_(filter) {}
-
-  // There is one size: bounds of pixels and tokens change nothing.
-  Result<ImageLayout> layout(int width, int height, const ImageControls& controls) const override {
-    TRY_DO(check_processor_kwargs(controls, {}));
-    const auto side = static_cast<int>(tower_.image);
-    return ImageLayout{.width = width,
-                       .height = height,
-                       .resized_width = side,
-                       .resized_height = side,
-                       .grid_t = 1,
-                       .grid_h = tower_.side(),
-                       .grid_w = tower_.side(),
-                       .tokens = tower_.patches(),
-                       .key = fmt::format("{}", side)};
-  }
-  Result<ImageLayout> given_layout(const GivenRows& given) const override {
-    return lay_out_alike(given, tower_.patches());
-  }
-  Pixels resized(const Pixels& pixels, const ImageLayout& layout,
-                 const Cancelled& cancelled) const override {
-    return resize(pixels, layout.resized_width, layout.resized_height, filter_, cancelled);
-  }
-  std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
-  std::int64_t max_patches() const override { return tower_.patches(); }
-  std::int64_t max_tokens() const override { return tower_.patches(); }
-
- private:
-  TileTowerSettings tower_;
-  std::shared_ptr<const PatchCutter> cutter_;
-  ResampleFilter filter_;
-};
 
 // --- vision ---
 
@@ -192,11 +146,14 @@ constexpr std::string_view kPromptFormat =
 {%- endfor -%}
 )";
 
+constexpr PlaceholderWords kWords = {
+    .literals = kPlaceholders, .image = "<image>", .chat_template = kPromptFormat};
+
 class PaligemmaProcessor final : public ImageProcessor {
  public:
   PaligemmaProcessor(ModelShape shape, std::unique_ptr<const ImagePipeline> images,
                      TokenId image_token)
-      : ImageProcessor(std::move(shape), std::move(images)), image_token_(image_token) {}
+      : ImageProcessor(std::move(shape), kWords, std::move(images)), image_token_(image_token) {}
 
   Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
                               std::span<const ImageLayout> images,
@@ -216,12 +173,6 @@ class PaligemmaProcessor final : public ImageProcessor {
     return prompt;
   }
 
-  std::string guard_literals(std::string_view user_text) const override {
-    return guard(user_text, kPlaceholders);
-  }
-  std::string image_placeholder(int) const override { return "<image>"; }
-  std::string_view default_chat_template() const override { return kPromptFormat; }
-
  private:
   TokenId image_token_ = 0;
 };
@@ -229,15 +180,8 @@ class PaligemmaProcessor final : public ImageProcessor {
 Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   TRY(DecoderConfig text, parse_text(checkpoint.config));
   TRY(TileTowerSettings tower, parse_siglip(checkpoint.config));
-  TRY_DO(require_image_steps(checkpoint.preprocessor));
-  TRY(const int side, parse_square_size(checkpoint.preprocessor, static_cast<int>(tower.image)));
-  if (side != tower.image)
-    return fail(ErrorCode::kInvalid,
-                "preprocessor_config.json makes images of {} pixels, vision_config of {}", side,
-                tower.image);
-  TRY(const NormalizeTable normalize, parse_normalize(checkpoint.preprocessor, kNormalize));
-  TRY(const ResampleFilter filter,
-      parse_resample(checkpoint.preprocessor, ResampleFilter::kBicubic));
+  TRY(SquareImages squares, SquareImages::parse(checkpoint.preprocessor, tower, tower.patches(),
+                                                kNormalize, ResampleFilter::kBicubic));
   TRY(std::int64_t token, json::get_int_or(checkpoint.config, "image_token_index", 256000));
   TRY(token, json::get_int_or(checkpoint.config, "image_token_id", token));
   if (token < 0 || token >= text.settings.vocab)
@@ -246,7 +190,7 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   const std::int64_t hidden = text.settings.hidden;
   const bool second = is_gemma2(checkpoint.config);
   TRY(ModelShape shape, describe_model(second ? "paligemma2" : "paligemma", checkpoint, text));
-  auto images = std::make_unique<const SquareImages>(tower, normalize, filter);
+  auto images = std::make_unique<const SquareImages>(std::move(squares));
   describe_images(*images, shape);
   return UnloadedModel{
       std::make_unique<PaligemmaProcessor>(shape, std::move(images), static_cast<TokenId>(token)),

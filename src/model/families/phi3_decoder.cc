@@ -2,7 +2,6 @@
 
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/decoder_config.h"
-#include "model/text_network.h"
 
 namespace saccade {
 namespace {
@@ -27,13 +26,9 @@ Result<DecoderConfig> parse_phi3(const json::object& config) {
 }
 
 DecoderNames phi3_names(const std::string& prefix) {
-  DecoderNames names;
-  names.embedding = prefix + "model.embed_tokens";
-  names.layer = prefix + "model.layers.{}.";
+  DecoderNames names = DecoderNames::under(prefix + "model.", prefix + "lm_head");
   names.qkv = {"self_attn.qkv_proj"};
   names.gate_up = {"mlp.gate_up_proj"};
-  names.norm = prefix + "model.norm";
-  names.head = prefix + "lm_head";
   return names;
 }
 

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <boost/json/value.hpp>
-#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -272,11 +271,14 @@ constexpr std::string_view kPromptFormat =
 // <|image|> of the published vocabulary; the reference has negative ids where images stand.
 constexpr std::int64_t kImageToken = 32044;
 
+constexpr PlaceholderWords kWords = {
+    .literals = kTagBegin, .image = {}, .chat_template = kPromptFormat};
+
 class Phi3VisionProcessor final : public ImageProcessor {
  public:
   Phi3VisionProcessor(ModelShape shape, std::unique_ptr<const ImagePipeline> images,
                       TokenId image_token)
-      : ImageProcessor(std::move(shape), std::move(images)), image_token_(image_token) {}
+      : ImageProcessor(std::move(shape), kWords, std::move(images)), image_token_(image_token) {}
 
   // Every part between images is a text of its own to the reference's tokenizer, which begins each
   // with <s>, whatever `add_special_tokens` says.
@@ -301,13 +303,9 @@ class Phi3VisionProcessor final : public ImageProcessor {
     return prompt;
   }
 
-  std::string guard_literals(std::string_view user_text) const override {
-    return guard(user_text, kTagBegin);
-  }
   std::string image_placeholder(int index) const override {
     return fmt::format("<|image_{}|>\n", index + 1);
   }
-  std::string_view default_chat_template() const override { return kPromptFormat; }
 
  private:
   static Result<void> check_tags(const std::vector<int>& tags, std::size_t images) {

@@ -6,11 +6,9 @@
 //  - A still image is two equal frames to the patch embedding (a Conv3d over 2 x 14 x 14).
 //  - Positions have three axes (M-RoPE): the frequencies of a head are split among time, row and
 //    column; text moves along all three alike.
-#include <algorithm>
 #include <array>
 #include <utility>
 
-#include "base/check.h"
 #include "model/checkpoint/config_section.h"
 #include "model/checkpoint/decoder_config.h"
 #include "model/family.h"

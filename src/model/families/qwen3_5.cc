@@ -1,14 +1,12 @@
 // Qwen3.5 with images (0.8B, 2B, 4B, 9B, 27B). Reference: transformers' models/qwen3_5.
 //
 // Odd things: those of its text (text_families.cc); the tower is Qwen3-VL's without DeepStack.
-#include <array>
 #include <utility>
 
 #include "model/families/qwen3_5_decoder.h"
 #include "model/families/qwen3_tower.h"
 #include "model/family.h"
 #include "model/patch_model.h"
-#include "model/text_network.h"
 
 namespace saccade {
 namespace {

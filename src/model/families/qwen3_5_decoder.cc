@@ -63,10 +63,7 @@ Result<DecoderConfig> parse_qwen3_5(const json::object& config) {
 
 // Tensors of the layers that guess several tokens ahead are not read.
 DecoderNames qwen3_5_names(std::string_view prefix) {
-  DecoderNames names;
-  names.embedding = std::string(prefix) + "embed_tokens";
-  names.layer = std::string(prefix) + "layers.{}.";
-  names.norm = std::string(prefix) + "norm";
+  DecoderNames names = DecoderNames::under(std::string(prefix));
   names.unread = "mtp.";
   return names;
 }

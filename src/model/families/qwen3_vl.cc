@@ -10,16 +10,12 @@
 //  - The axes of a position take turns along a head's frequencies instead of having a section each.
 //  - The mixtures' experts are stored as one tensor a layer, inputs by outputs.
 //  - A video is its groups of frames one by one, as images, each after its time written as text.
-#include <algorithm>
-#include <array>
 #include <utility>
 
-#include "base/check.h"
 #include "model/checkpoint/decoder_config.h"
 #include "model/families/qwen3_tower.h"
 #include "model/family.h"
 #include "model/patch_model.h"
-#include "model/text_network.h"
 
 namespace saccade {
 namespace {
@@ -35,10 +31,7 @@ constexpr DecoderDefaults kTextDefaults = {.norm_epsilon = 1e-6,
                                            .sections = {24, 20, 20}};
 
 DecoderNames text_names() {
-  DecoderNames names;
-  names.embedding = "model.language_model.embed_tokens";
-  names.layer = "model.language_model.layers.{}.";
-  names.norm = "model.language_model.norm";
+  DecoderNames names = DecoderNames::under("model.language_model.");
   names.experts.stacked = true;
   return names;
 }

@@ -14,7 +14,6 @@
 #include <boost/json/value.hpp>
 #include <utility>
 
-#include "base/check.h"
 #include "image/smart_resize.h"
 #include "model/checkpoint/config_section.h"
 #include "model/checkpoint/decoder_config.h"
@@ -150,10 +149,9 @@ class SplitImages final : public ImagePipeline {
  public:
   SplitImages(SplitSettings settings, TileTowerSettings tower, const NormalizeTable& normalize,
               ResampleFilter filter)
-      : settings_(settings),
-        tower_(std::move(tower)),
-        cutter_(std::make_shared<TileRows>(tower_, normalize)),
-        filter_(filter) {}
+      : ImagePipeline(std::make_shared<TileRows>(tower, normalize), filter),
+        settings_(settings),
+        tower_(std::move(tower)) {}
 
   // max_pixels and max_tokens shorten the longer side by whole tiles, to one tile at the least.
   // (min_pixels has nothing to do: every image is as large as its longer side lets it be.)
@@ -189,19 +187,13 @@ class SplitImages final : public ImagePipeline {
   Pixels resized(const Pixels& pixels, const ImageLayout& layout,
                  const Cancelled& cancelled) const override;
 
-  std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
-
   std::int64_t max_patches() const override { return most_tiles() * tower_.patches(); }
   std::int64_t max_tokens() const override { return most_tiles() * settings_.tile_tokens; }
 
  private:
   Result<SplitSettings> under(const ImageControls& controls) const {
     TRY_DO(check_processor_kwargs(controls, kKwargs));
-    auto settings = read_split(controls.processor_kwargs, settings_);
-    if (settings) return settings;
-    Error error = std::move(settings).error();
-    error.param = "mm_processor_kwargs";
-    return fail(std::move(error));
+    return of_processor_kwargs(read_split(controls.processor_kwargs, settings_));
   }
   std::int64_t most_tiles() const {
     // A square's second side is made even, too.
@@ -212,16 +204,13 @@ class SplitImages final : public ImagePipeline {
 
   SplitSettings settings_;
   TileTowerSettings tower_;
-  std::shared_ptr<const PatchCutter> cutter_;
-  ResampleFilter filter_;
 };
 
 Pixels SplitImages::resized(const Pixels& pixels, const ImageLayout& layout,
                             const Cancelled& cancelled) const {
   const int tile = settings_.tile;
-  const Pixels first = resize(pixels, layout.first_width, layout.first_height, filter_, cancelled);
-  const Pixels second =
-      resize(first, layout.resized_width, layout.resized_height, filter_, cancelled);
+  const Pixels first = resize(pixels, layout.first_width, layout.first_height, filter(), cancelled);
+  const Pixels second = ImagePipeline::resized(first, layout, cancelled);
   if (layout.grid_t == 1) return second;
   Pixels stacked{tile, 0, {}};
   const auto add = [&](const Pixels& piece) {
@@ -231,7 +220,7 @@ Pixels SplitImages::resized(const Pixels& pixels, const ImageLayout& layout,
   for (int y = 0; y < second.height; y += tile) {
     for (int x = 0; x < second.width; x += tile) add(crop(second, x, y, tile, tile));
   }
-  add(resize(second, tile, tile, filter_, cancelled));
+  add(resize(second, tile, tile, filter(), cancelled));
   return stacked;
 }
 
@@ -398,13 +387,16 @@ std::string video_text(const ImageLayout& video) {
   return text + "\n\n";
 }
 
+const PlaceholderWords kWords = {
+    .literals = kLiterals, .image = kImage, .video = kVideo, .chat_template = kSmolVlm2Template};
+
 class SmolProcessor final : public ImageProcessor {
  public:
   // Tiles of `tile` pixels a side, each of `tile_tokens` rows.
   SmolProcessor(ModelShape shape, std::unique_ptr<const ImagePipeline> images,
                 std::unique_ptr<const VideoPipeline> videos, TokenId image_token, int tile,
                 std::int64_t tile_tokens)
-      : ImageProcessor(std::move(shape), std::move(images), std::move(videos)),
+      : ImageProcessor(std::move(shape), kWords, std::move(images), std::move(videos)),
         image_token_(image_token),
         tile_(tile),
         tile_tokens_(tile_tokens) {}
@@ -431,13 +423,6 @@ class SmolProcessor final : public ImageProcessor {
     return expand_pieces(encode_guarded(tokenizer, placed.text, add_special_tokens),
                          std::array{image_token_}, placed.pieces);
   }
-
-  std::string guard_literals(std::string_view user_text) const override {
-    return guard(user_text, kLiterals);
-  }
-  std::string image_placeholder(int) const override { return std::string(kImage); }
-  std::string video_placeholder() const override { return std::string(kVideo); }
-  std::string_view default_chat_template() const override { return kSmolVlm2Template; }
   std::string chat_template_for(std::string shipped) const override {
     std::string images_alone(kSmolVlm2Template);
     images_alone.erase(images_alone.find(kVideoBranch), kVideoBranch.size());
@@ -469,10 +454,6 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   if (token < 0 || token >= text.settings.vocab)
     return fail(ErrorCode::kUnsupported, "image_token_id {} is outside the vocabulary of {}", token,
                 text.settings.vocab);
-  DecoderNames names;
-  names.embedding = "model.text_model.embed_tokens";
-  names.layer = "model.text_model.layers.{}.";
-  names.norm = "model.text_model.norm";
   const std::int64_t hidden = text.settings.hidden;
   TRY(ModelShape shape, describe_model("smolvlm2", checkpoint, text));
   auto images = std::make_unique<const SplitImages>(split, tower, normalize, filter);
@@ -482,7 +463,8 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   return UnloadedModel{
       std::make_unique<SmolProcessor>(shape, std::move(images), std::move(videos),
                                       static_cast<TokenId>(token), image, split.tile_tokens),
-      make_network(std::move(shape), std::move(text.settings), std::move(names),
+      make_network(std::move(shape), std::move(text.settings),
+                   DecoderNames::under("model.text_model."),
                    std::make_unique<SmolTower>(tower, factor, hidden))};
 }
 

@@ -1,5 +1,4 @@
 // Text models whose decoder DecoderSettings says: a configuration and names.
-#include <array>
 #include <utility>
 
 #include "model/checkpoint/decoder_config.h"

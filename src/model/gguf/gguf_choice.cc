@@ -10,6 +10,7 @@
 #include <ranges>
 #include <utility>
 
+#include "base/ascii.h"
 #include "model/gguf/gguf_paths.h"
 
 namespace saccade {
@@ -20,14 +21,6 @@ constexpr std::string_view kUsual = "Q4_K_M";
 // By what is lost: published towers are in bfloat16, and F32 is that in twice the bytes.
 constexpr std::array<std::string_view, 3> kProjectorTypes = {"bf16", "f16", "f32"};
 
-std::string lower(std::string_view text) {
-  std::string low(text);
-  std::ranges::transform(low, low.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  });
-  return low;
-}
-
 std::string_view folder_of(std::string_view file) {
   const std::size_t slash = file.rfind('/');
   return slash == std::string_view::npos ? std::string_view() : file.substr(0, slash);
@@ -37,7 +30,7 @@ std::string_view base_of(std::string_view file) { return file.substr(file.rfind(
 
 // In lower case, without .gguf and the number of a part.
 std::string stem_of(std::string_view file) {
-  std::string stem = lower(file);
+  std::string stem = ascii::lower(file);
   if (gguf_parts(stem) > 1) return stem.substr(0, stem.size() - kGgufPartEnding.size());
   if (stem.ends_with(kGgufEnding)) stem.resize(stem.size() - kGgufEnding.size());
   return stem;

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstring>
 #include <numbers>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "base/ascii.h"
+
 namespace saccade {
 namespace {
 
@@ -94,11 +96,7 @@ bool is_later_gguf_part(std::string_view name) {
 }
 
 bool names_gguf_projector(std::string_view name) {
-  std::string low(name);
-  std::ranges::transform(low, low.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  });
-  return low.find("mmproj") != std::string::npos;
+  return ascii::lower(name).find("mmproj") != std::string::npos;
 }
 
 }  // namespace saccade

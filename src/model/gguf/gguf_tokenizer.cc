@@ -6,7 +6,6 @@
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>

@@ -1,6 +1,5 @@
 #include "model/given/given_rows.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <limits>
 #include <string_view>
-#include <utility>
 
 #include "model/images/preprocessor_config.h"
 
@@ -149,11 +148,11 @@ Pixels AnyresImages::resized(const Pixels& pixels, const ImageLayout& layout,
   const ImageExtent inside = fit_inside({pixels.height, pixels.width}, best);
   const int tile = settings_.tile;
   Pixels padded = black(best.width, best.height);
-  paste(resize(pixels, inside.width, inside.height, filter_, cancelled),
+  paste(resize(pixels, inside.width, inside.height, filter(), cancelled),
         (best.width - inside.width) / 2, (best.height - inside.height) / 2, padded);
 
   Pixels stacked = black(tile, static_cast<int>(layout.grid_t) * tile);
-  paste(resize(pixels, tile, tile, filter_, cancelled), 0, 0, stacked);
+  paste(resize(pixels, tile, tile, filter(), cancelled), 0, 0, stacked);
   int below = tile;
   for (int y = 0; y < best.height; y += tile) {
     for (int x = 0; x < best.width; x += tile, below += tile)

@@ -50,10 +50,9 @@ class AnyresImages final : public ImagePipeline {
  public:
   AnyresImages(AnyresSettings settings, TileTowerSettings tower, const NormalizeTable& normalize,
                ResampleFilter filter)
-      : settings_(std::move(settings)),
-        tower_(std::move(tower)),
-        cutter_(std::make_shared<TileRows>(tower_, normalize)),
-        filter_(filter) {}
+      : ImagePipeline(std::make_shared<TileRows>(tower, normalize), filter),
+        settings_(std::move(settings)),
+        tower_(std::move(tower)) {}
 
   // min_pixels leaves the pinpoints that reach it, or else the largest; max_pixels and max_tokens
   // those that hold them, or else the smallest. mm_processor_kwargs: image_grid_pinpoints.
@@ -63,7 +62,6 @@ class AnyresImages final : public ImagePipeline {
   }
   Pixels resized(const Pixels& pixels, const ImageLayout& layout,
                  const Cancelled& cancelled) const override;
-  std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
   std::int64_t max_patches() const override;
   std::int64_t max_tokens() const override;
 
@@ -72,8 +70,6 @@ class AnyresImages final : public ImagePipeline {
 
   AnyresSettings settings_;
   TileTowerSettings tower_;
-  std::shared_ptr<const PatchCutter> cutter_;
-  ResampleFilter filter_;
 };
 
 // All pairs of one to six tiles.

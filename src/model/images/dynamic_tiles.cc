@@ -1,7 +1,6 @@
 #include "model/images/dynamic_tiles.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -73,13 +72,8 @@ Result<DynamicTilesSettings> read_tile_counts(const json::object& from,
 
 Result<DynamicTilesSettings> DynamicTiles::under(const ImageControls& controls) const {
   TRY_DO(check_processor_kwargs(controls, kTileCountKwargs));
-  auto read = read_tile_counts(controls.processor_kwargs, settings_);
-  if (!read) {
-    Error error = std::move(read).error();
-    error.param = "mm_processor_kwargs";
-    return fail(std::move(error));
-  }
-  DynamicTilesSettings settings = *read;
+  TRY(DynamicTilesSettings settings,
+      of_processor_kwargs(read_tile_counts(controls.processor_kwargs, settings_)));
   const std::int64_t tile_pixels = std::int64_t{settings.tile} * settings.tile;
   if (controls.min_pixels) {
     const std::int64_t tiles = (*controls.min_pixels - 1) / tile_pixels + 1;
@@ -115,15 +109,14 @@ Result<ImageLayout> DynamicTiles::layout(int width, int height,
 Pixels DynamicTiles::resized(const Pixels& pixels, const ImageLayout& layout,
                              const Cancelled& cancelled) const {
   const int tile = settings_.tile;
-  const Pixels whole =
-      resize(pixels, layout.resized_width, layout.resized_height, filter_, cancelled);
+  const Pixels whole = ImagePipeline::resized(pixels, layout, cancelled);
   Pixels stacked;
   stacked.width = tile;
   for (int y = 0; y < whole.height; y += tile) {
     for (int x = 0; x < whole.width; x += tile) append(crop(whole, x, y, tile, tile), stacked);
   }
   if (stacked.height < layout.grid_t * tile)
-    append(resize(pixels, tile, tile, filter_, cancelled), stacked);
+    append(resize(pixels, tile, tile, filter(), cancelled), stacked);
   return stacked;
 }
 

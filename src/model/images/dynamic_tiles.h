@@ -43,10 +43,9 @@ class DynamicTiles final : public ImagePipeline {
  public:
   DynamicTiles(DynamicTilesSettings settings, TileTowerSettings tower,
                const NormalizeTable& normalize, ResampleFilter filter)
-      : settings_(settings),
-        tower_(std::move(tower)),
-        cutter_(std::make_shared<TileRows>(tower_, normalize)),
-        filter_(filter) {}
+      : ImagePipeline(std::make_shared<TileRows>(tower, normalize), filter),
+        settings_(settings),
+        tower_(std::move(tower)) {}
 
   // max_pixels bounds the grid's pixels, max_tokens all tiles' tokens; one tile is the least.
   // mm_processor_kwargs: min_dynamic_patch, max_dynamic_patch and dynamic_image_size, or
@@ -57,7 +56,6 @@ class DynamicTiles final : public ImagePipeline {
   }
   Pixels resized(const Pixels& pixels, const ImageLayout& layout,
                  const Cancelled& cancelled) const override;
-  std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
   std::int64_t max_patches() const override { return most_tiles() * tower_.patches(); }
   std::int64_t max_tokens() const override { return most_tiles() * settings_.tile_tokens; }
 
@@ -67,8 +65,6 @@ class DynamicTiles final : public ImagePipeline {
 
   DynamicTilesSettings settings_;
   TileTowerSettings tower_;
-  std::shared_ptr<const PatchCutter> cutter_;
-  ResampleFilter filter_;
 };
 
 // min_dynamic_patch, max_dynamic_patch, dynamic_image_size (or transformers' names) of `from` over

@@ -145,9 +145,9 @@ class HdRows final : public SquareCutter {
 }  // namespace
 
 HdImages::HdImages(TileTowerSettings tower, std::int64_t crops, const NormalizeTable& normalize)
-    : tower_(std::move(tower)),
-      crops_(crops),
-      cutter_(std::make_shared<HdRows>(tower_, normalize)) {}
+    : ImagePipeline(std::make_shared<HdRows>(tower, normalize), ResampleFilter::kBilinear),
+      tower_(std::move(tower)),
+      crops_(crops) {}
 
 Result<ImageLayout> HdImages::layout(int width, int height, const ImageControls& controls) const {
   TRY_DO(check_processor_kwargs(controls, std::array<std::string_view, 1>{"num_crops"}));
@@ -184,7 +184,7 @@ Pixels HdImages::resized(const Pixels& pixels, const ImageLayout& layout,
   const HdExtents hd = hd_extents(layout.width, layout.height, tiles, tile());
   const int height = std::min(layout.resized_width, layout.resized_height);
   const auto resized_padded = [&](const Pixels& from) {
-    return padded(resize(from, hd.width, hd.height, ResampleFilter::kBilinear, cancelled), height);
+    return padded(resize(from, hd.width, hd.height, filter(), cancelled), height);
   };
   if (!hd.on_side) return resized_padded(pixels);
   constexpr Orientation kTransposed = Orientation::kLeftTop;

@@ -8,8 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
-#include <vector>
 
 #include "model/given/given_layouts.h"
 #include "model/images/image_processor.h"
@@ -28,7 +26,8 @@ struct HdExtents {
   int down = 0;
 };
 
-// Four patches are a token; a separator follows each row of tokens and stands between the views.
+// The rows are of the whole image as one tile, then of its tiles, row by row. Four patches are a
+// token; a separator follows each row of tokens and stands between the views.
 class HdImages final : public ImagePipeline {
  public:
   HdImages(TileTowerSettings tower, std::int64_t crops, const NormalizeTable& normalize);
@@ -42,8 +41,6 @@ class HdImages final : public ImagePipeline {
   // The padded image, tiles in their places.
   Pixels resized(const Pixels& pixels, const ImageLayout& layout,
                  const Cancelled& cancelled) const override;
-  // The whole image as one tile, then its tiles, row by row.
-  std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
   std::int64_t max_patches() const override { return (crops_ + 1) * tower_.patches(); }
   // Of tiles that stand below each other: most rows, and a separator for each.
   std::int64_t max_tokens() const override {
@@ -56,7 +53,6 @@ class HdImages final : public ImagePipeline {
 
   TileTowerSettings tower_;
   std::int64_t crops_;
-  std::shared_ptr<const PatchCutter> cutter_;
 };
 
 }  // namespace saccade

@@ -24,10 +24,19 @@ void describe_images(const ImagePipeline& images, ModelShape& shape) {
   shape.max_image_tokens = images.max_tokens();
 }
 
+Pixels ImagePipeline::resized(const Pixels& pixels, const ImageLayout& layout,
+                              const Cancelled& cancelled) const {
+  return resize(pixels, layout.resized_width, layout.resized_height, filter_, cancelled);
+}
+
 Result<ImageLayout> ImagePipeline::given_layout(const GivenRows&) const {
   return fail(ErrorCode::kUnsupported,
               "{} is not taken: prompts say how an image was cut, and rows do not tell",
               kGivenRows);
+}
+
+std::string ImageProcessor::guard_literals(std::string_view user_text) const {
+  return guard(user_text, words_.literals);
 }
 
 Result<ImageLayout> ImageProcessor::image_layout(int width, int height,

@@ -4,10 +4,13 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "image/pixels.h"
 #include "model/prompts/processor.h"
 
 namespace saccade {
@@ -16,6 +19,9 @@ namespace saccade {
 // thread.
 class ImagePipeline {
  public:
+  // How rows are made of resized pixels, the same for every image, and how those are resized.
+  ImagePipeline(std::shared_ptr<const PatchCutter> cutter, ResampleFilter filter)
+      : cutter_(std::move(cutter)), filter_(filter) {}
   virtual ~ImagePipeline() = default;
   virtual Result<ImageLayout> layout(int width, int height,
                                      const ImageControls& controls) const = 0;
@@ -24,14 +30,21 @@ class ImagePipeline {
   // an image was cut.
   virtual Result<ImageLayout> given_layout(const GivenRows& given) const;
   // The 8-bit pixels that are normalised and cut: tiles stand below each other. `pixels` has the
-  // layout's original size. Of no use once `cancelled` has said so.
+  // layout's original size. Of no use once `cancelled` has said so. Resized once, unless a pipeline
+  // does more.
   virtual Pixels resized(const Pixels& pixels, const ImageLayout& layout,
-                         const Cancelled& cancelled) const = 0;
-  // How rows are made of them. The same for every image.
-  virtual std::shared_ptr<const PatchCutter> cutter() const = 0;
+                         const Cancelled& cancelled) const;
+  const std::shared_ptr<const PatchCutter>& cutter() const { return cutter_; }
   // Of the largest image under the checkpoint's own limits.
   virtual std::int64_t max_patches() const = 0;
   virtual std::int64_t max_tokens() const = 0;
+
+ protected:
+  ResampleFilter filter() const { return filter_; }
+
+ private:
+  std::shared_ptr<const PatchCutter> cutter_;
+  ResampleFilter filter_;
 };
 
 // The same of videos, whose frames are resized one by one and encoded in groups of
@@ -59,12 +72,26 @@ void describe_images(const ImagePipeline& images, ModelShape& shape);
 // frames where there are times. kInvalid names the value.
 Result<void> check_frames(const VideoControls& controls);
 
+// What a family's templates write for media: literals.
+struct PlaceholderWords {
+  // What guard_literals() marks. Beginnings where a marked placeholder must not be found by its
+  // text: "<image".
+  std::span<const std::string_view> literals;
+  std::string_view image;  // where a template takes messages as plain strings
+  std::string_view video = {};
+  std::string_view chat_template = {};  // for checkpoints that ship none
+};
+
 class ImageProcessor : public Processor {
  public:
   // `videos` is null for a model that takes images alone.
-  ImageProcessor(ModelShape shape, std::unique_ptr<const ImagePipeline> images,
+  ImageProcessor(ModelShape shape, const PlaceholderWords& words,
+                 std::unique_ptr<const ImagePipeline> images,
                  std::unique_ptr<const VideoPipeline> videos = nullptr)
-      : Processor(std::move(shape)), images_(std::move(images)), videos_(std::move(videos)) {}
+      : Processor(std::move(shape)),
+        words_(words),
+        images_(std::move(images)),
+        videos_(std::move(videos)) {}
 
   Result<ImageLayout> image_layout(int width, int height,
                                    const ImageControls& controls) const override;
@@ -81,6 +108,11 @@ class ImageProcessor : public Processor {
   Result<PreparedImage> prepare_frames(std::span<const Pixels> frames, const ImageLayout& video,
                                        const Cancelled& cancelled) const override;
 
+  std::string guard_literals(std::string_view user_text) const override;
+  std::string image_placeholder(int) const override { return std::string(words_.image); }
+  std::string video_placeholder() const override { return std::string(words_.video); }
+  std::string_view default_chat_template() const override { return words_.chat_template; }
+
  protected:
   // kUndecodable unless the pixels have the layout's original size.
   static Result<void> check_decoded(const Pixels& pixels, const ImageLayout& layout);
@@ -93,6 +125,7 @@ class ImageProcessor : public Processor {
                                std::span<const ImageSpan> pieces) const;
 
  private:
+  PlaceholderWords words_;
   std::unique_ptr<const ImagePipeline> images_;
   std::unique_ptr<const VideoPipeline> videos_;
 };

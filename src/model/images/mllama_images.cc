@@ -1,7 +1,6 @@
 #include "model/images/mllama_images.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -21,6 +20,13 @@ Pixels padded(const Pixels& from, int width, int height) {
                 from.rgb.data() + static_cast<std::size_t>(y) * bytes(from.width),
                 bytes(from.width));
   return to;
+}
+
+TileTowerSettings one_tile(const MllamaTowerSettings& tower) {
+  TileTowerSettings tile;
+  tile.image = tower.image;
+  tile.patch = tower.patch;
+  return tile;
 }
 
 }  // namespace
@@ -70,16 +76,11 @@ ImageSize fit_arrangement(int width, int height, const TileArrangement& in, std:
 
 MllamaImages::MllamaImages(const MllamaTowerSettings& tower, const NormalizeTable& normalize,
                            ResampleFilter filter)
-    : tiles_(tower.tiles),
+    : ImagePipeline(std::make_shared<TileRows>(one_tile(tower), normalize), filter),
+      tiles_(tower.tiles),
       tile_(tower.image),
       side_(tower.side()),
-      rows_(tower.rows()),
-      filter_(filter) {
-  TileTowerSettings tiles;
-  tiles.image = tower.image;
-  tiles.patch = tower.patch;
-  cutter_ = std::make_shared<TileRows>(tiles, normalize);
-}
+      rows_(tower.rows()) {}
 
 Result<ImageLayout> MllamaImages::layout(int width, int height,
                                          const ImageControls& controls) const {
@@ -109,7 +110,7 @@ Pixels MllamaImages::resized(const Pixels& pixels, const ImageLayout& layout,
   const auto tile = static_cast<int>(tile_);
   const TileArrangement arrangement{layout.resized_height / tile_, layout.resized_width / tile_};
   const ImageSize size = fit_arrangement(pixels.width, pixels.height, arrangement, tile_);
-  const Pixels whole = padded(resize(pixels, size.width, size.height, filter_, cancelled),
+  const Pixels whole = padded(resize(pixels, size.width, size.height, filter(), cancelled),
                               layout.resized_width, layout.resized_height);
   Pixels stacked;
   stacked.width = tile;

@@ -41,7 +41,6 @@ class MllamaImages final : public ImagePipeline {
   }
   Pixels resized(const Pixels& pixels, const ImageLayout& layout,
                  const Cancelled& cancelled) const override;
-  std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
   std::int64_t max_patches() const override { return tiles_ * side_ * side_; }
   std::int64_t max_tokens() const override { return tiles_ * rows_; }
 
@@ -50,8 +49,6 @@ class MllamaImages final : public ImagePipeline {
   std::int64_t tile_;
   std::int64_t side_;
   std::int64_t rows_;
-  std::shared_ptr<const PatchCutter> cutter_;
-  ResampleFilter filter_;
 };
 
 // preprocessor_config.json. kUnsupported where it and the tower are not of one size.

@@ -27,19 +27,21 @@ Result<PatchLayout> parse_patches(const json::object& preprocessor) {
   return patches;
 }
 
+PatchImages::PatchImages(BoundsOf about, PixelBounds bounds, const PatchLayout& patches,
+                         const NormalizeTable& normalize, ResampleFilter filter)
+    : ImagePipeline(std::make_shared<PatchRows>(patches, normalize), filter),
+      about_(about),
+      bounds_(bounds),
+      patches_(patches) {}
+
 Result<PatchImages> PatchImages::parse(const json::object& preprocessor, BoundsOf about,
                                        PixelBounds bounds) {
   TRY_DO(require_image_steps(preprocessor));
   TRY(const ResampleFilter filter, parse_resample(preprocessor, ResampleFilter::kBicubic));
-
-  PatchImages images;
-  images.filter_ = filter;
-  images.about_ = about;
-  TRY(images.bounds_, read_pixel_bounds(preprocessor, bounds));
-  TRY(images.patches_, parse_patches(preprocessor));
+  TRY(bounds, read_pixel_bounds(preprocessor, bounds));
+  TRY(const PatchLayout patches, parse_patches(preprocessor));
   TRY(const NormalizeTable normalize, parse_normalize(preprocessor, {}));
-  images.cutter_ = std::make_shared<PatchRows>(images.patches_, normalize);
-  return images;
+  return PatchImages(about, bounds, patches, normalize, filter);
 }
 
 Result<PixelBounds> PatchImages::bounds(const ImageControls& controls) const {
@@ -78,11 +80,6 @@ Result<ImageLayout> PatchImages::layout(int width, int height,
                                                 limits.min, limits.max));
   if (controls.max_tokens) size = within_tokens(size, *controls.max_tokens);
   return patch_grid(width, height, size, patches_);
-}
-
-Pixels PatchImages::resized(const Pixels& pixels, const ImageLayout& layout,
-                            const Cancelled& cancelled) const {
-  return resize(pixels, layout.resized_width, layout.resized_height, filter_, cancelled);
 }
 
 }  // namespace saccade

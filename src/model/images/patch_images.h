@@ -22,7 +22,8 @@ Result<PatchLayout> parse_patches(const json::object& preprocessor);
 // preprocessor_config.json of such a family. Immutable; any thread.
 class PatchImages final : public ImagePipeline {
  public:
-  PatchImages() = default;
+  PatchImages(BoundsOf about, PixelBounds bounds, const PatchLayout& patches,
+              const NormalizeTable& normalize, ResampleFilter filter);
   // Reads min_pixels, max_pixels or size.{shortest_edge, longest_edge}, patch_size, merge_size,
   // temporal_patch_size, resample, image_mean, image_std, rescale_factor. Refuses what it cannot
   // honour (do_resize false), naming it. `bounds` where the file has none.
@@ -38,9 +39,6 @@ class PatchImages final : public ImagePipeline {
   Result<ImageLayout> given_layout(const GivenRows& given) const override {
     return lay_out_grid(given, patches_.merge_size);
   }
-  Pixels resized(const Pixels& pixels, const ImageLayout& layout,
-                 const Cancelled& cancelled) const override;
-  std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
 
   std::int64_t max_patches() const override {
     return most_resized_pixels(factor(), (bounds_.min + depth() - 1) / depth(),
@@ -60,11 +58,9 @@ class PatchImages final : public ImagePipeline {
     return about_ == BoundsOf::kFrame ? 1 : patches_.temporal_patch_size;
   }
 
-  BoundsOf about_ = BoundsOf::kFrame;
+  BoundsOf about_;
   PixelBounds bounds_;
   PatchLayout patches_;
-  ResampleFilter filter_ = ResampleFilter::kBicubic;
-  std::shared_ptr<const PatchCutter> cutter_;
 };
 
 }  // namespace saccade

@@ -1,7 +1,6 @@
 // preprocessor_config.json: the fields that image pipelines share.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <set>
 #include <string>
@@ -53,5 +52,12 @@ Result<int> parse_longest_edge(const json::object& from, std::string_view name, 
 // kInvalid, naming it, for a member of mm_processor_kwargs that is not among `known`.
 Result<void> check_processor_kwargs(const ImageControls& controls,
                                     std::span<const std::string_view> known);
+
+// `read` from mm_processor_kwargs: an error of it names them.
+template <typename T>
+Result<T> of_processor_kwargs(Result<T> read) {
+  if (!read) read.error().param = "mm_processor_kwargs";
+  return read;
+}
 
 }  // namespace saccade

@@ -136,13 +136,8 @@ PatchPlace SquareRows::place(const Pixels& /*pixels*/, std::int64_t row) const {
 Result<ImageLayout> SliceImages::layout(int width, int height,
                                         const ImageControls& controls) const {
   TRY_DO(check_processor_kwargs(controls, kSliceKwargs));
-  auto read = read_slices(controls.processor_kwargs, settings_);
-  if (!read) {
-    Error error = std::move(read).error();
-    error.param = "mm_processor_kwargs";
-    return fail(std::move(error));
-  }
-  SliceSettings settings = *read;
+  TRY(SliceSettings settings,
+      of_processor_kwargs(read_slices(controls.processor_kwargs, settings_)));
   TRY(SliceExtents cut, slice_extents(width, height, settings));
   const auto too_large = [&] {
     const std::int64_t pixels =
@@ -175,11 +170,10 @@ Result<ImageLayout> SliceImages::layout(int width, int height,
 Pixels SliceImages::resized(const Pixels& pixels, const ImageLayout& layout,
                             const Cancelled& cancelled) const {
   Pixels strip{settings_.square(), 0, {}};
-  append_squares(resize(pixels, layout.first_width, layout.first_height, filter_, cancelled),
+  append_squares(resize(pixels, layout.first_width, layout.first_height, filter(), cancelled),
                  strip);
   if (layout.slices_across == 0) return strip;
-  const Pixels refined =
-      resize(pixels, layout.resized_width, layout.resized_height, filter_, cancelled);
+  const Pixels refined = ImagePipeline::resized(pixels, layout, cancelled);
   const int wide = layout.resized_width / layout.slices_across;
   const int tall = layout.resized_height / layout.slices_down;
   for (int y = 0; y < refined.height; y += tall) {

@@ -73,16 +73,14 @@ class SquareRows final : public SquareCutter {
 class SliceImages final : public ImagePipeline {
  public:
   SliceImages(const SliceSettings& settings, const NormalizeTable& normalize, ResampleFilter filter)
-      : settings_(settings),
-        cutter_(std::make_shared<SquareRows>(settings.patch, normalize)),
-        filter_(filter) {}
+      : ImagePipeline(std::make_shared<SquareRows>(settings.patch, normalize), filter),
+        settings_(settings) {}
 
   // max_pixels bounds the slices' pixels, max_tokens all tokens; the whole image is the least.
   // (min_pixels has nothing to do: how many slices there are follows from the image.)
   Result<ImageLayout> layout(int width, int height, const ImageControls& controls) const override;
   Pixels resized(const Pixels& pixels, const ImageLayout& layout,
                  const Cancelled& cancelled) const override;
-  std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
   std::int64_t max_patches() const override {
     return max_squares() * kSquarePatches * kSquarePatches;
   }
@@ -94,8 +92,6 @@ class SliceImages final : public ImagePipeline {
   }
 
   SliceSettings settings_;
-  std::shared_ptr<const PatchCutter> cutter_;
-  ResampleFilter filter_;
 };
 
 // Each frame as an image of its own.

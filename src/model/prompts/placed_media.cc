@@ -1,6 +1,5 @@
 #include "model/prompts/placed_media.h"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 

@@ -7,6 +7,7 @@
 #include <boost/json/value.hpp>
 #include <string_view>
 
+#include "base/ascii.h"
 #include "model/checkpoint/checkpoint.h"
 
 namespace saccade {
@@ -79,9 +80,7 @@ Result<Quantization> parse_awq(const json::object& section) {
   TRY(q.group, parse_group(section, 128));
   TRY(std::string version, json::get_string_or(section, "version", "gemm"));
   TRY(version, json::get_string_or(section, "format", version));
-  std::ranges::transform(version, version.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
+  version = ascii::lower(version);
   if (version != "gemm") return refuse(fmt::format("AWQ's version \"{}\"", version));
   TRY(const bool zeros, json::get_bool_or(section, "zero_point", true));
   if (!zeros) return refuse("AWQ without zero_point");

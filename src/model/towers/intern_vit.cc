@@ -4,7 +4,6 @@
 #include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
-#include <cmath>
 #include <utility>
 #include <vector>
 

@@ -1,7 +1,6 @@
 #include "model/towers/patch_tower.h"
 
 #include <algorithm>
-#include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
 #include <utility>

@@ -1,6 +1,5 @@
 #include "serve/assembly/cluster_store.h"
 
-#include <algorithm>
 #include <map>
 #include <utility>
 

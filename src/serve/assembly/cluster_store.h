@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "cluster/embedding_exchange.h"
 #include "cluster/store/shared_store.h"

@@ -1,7 +1,6 @@
 #include "serve/assembly/draft_network.h"
 
 #include <algorithm>
-#include <memory>
 
 #include "base/printable.h"
 #include "engine/drafting/draft_model.h"

@@ -1,5 +1,6 @@
 #include "serve/assembly/generation_server.h"
 
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "serve/assembly/early_checks.h"
 #include "serve/assembly/profile_run.h"
 #include "serve/assembly/warm_up.h"
+#include "serve/throughput_log.h"
 
 namespace saccade::serve {
 namespace {
@@ -134,8 +136,10 @@ Result<void> GenerationServer::make_engine(bool warms_up) {
     engine.cache_observer = &events_->observer();
   }
   const WarmUp warm_up = warm_up_of(*model_, *parts_.tokenizer, tower_);
-  TRY(engine_, Engine::create(engine, *model_->network, *parts_.device, clock_, exchange_.get(),
-                              tower_, warms_up ? &warm_up : nullptr));
+  TRY(engine_,
+      Engine::create(
+          engine, *model_->network, *parts_.device, clock_,
+          {.images = exchange_.get(), .tower = tower_, .warm_up = warms_up ? &warm_up : nullptr}));
   model_->processor->limit_image_patches(engine_->max_image_patches());
   if (store_ && exchange_) store_->feed(*exchange_);
   if (settings_.cluster.listen.empty()) return {};
@@ -159,17 +163,30 @@ Result<void> GenerationServer::make_service() {
     adapters_.emplace(settings_, *model_->network);
     TRY_DO(adapters_->add_all());
   }
-  service_.emplace(settings_, *model_->processor, *builder_, *engine_, *metrics_,
-                   sizer_ ? &*sizer_ : nullptr, adapters_ ? &*adapters_ : nullptr, clock_);
+  service_.emplace(ServiceParts{.settings = settings_,
+                                .processor = *model_->processor,
+                                .builder = *builder_,
+                                .engine = *engine_,
+                                .metrics = *metrics_,
+                                .sizer = sizer_ ? &*sizer_ : nullptr,
+                                .adapters = adapters_ ? &*adapters_ : nullptr,
+                                .clock = clock_});
   thread_.emplace(*engine_, processors_);
-  if (sizer_) ticker_.emplace(*sizer_, *engine_);
+  // The level has its steps and its measurements whether requests come or not.
+  if (sizer_)
+    ticker_.emplace(std::chrono::nanoseconds(sizer_->period()), [this] {
+      sizer_->observe(engine_->stats());
+      sizer_->tick();
+    });
   return {};
 }
 
 Result<void> GenerationServer::serve() {
   TRY(listener_, HttpListener::listen(settings_, service_->router(), signals_));
   if (store_) store_->announce(lent_.get(), listener_->port());
-  throughput_.emplace(*engine_, settings_.throughput_interval);
+  if (settings_.throughput_interval.count() > 0)
+    throughput_.emplace(settings_.throughput_interval,
+                        [log = ThroughputLog(*engine_)]() mutable { log.line(); });
   std::vector<Drainable*> what{&*service_};
   if (lent_) what.push_back(lent_.get());
   listener_->serve_until_signal(what, store_.get());

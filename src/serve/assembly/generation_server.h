@@ -13,10 +13,10 @@
 #include "serve/assembly/lent_encoder.h"
 #include "serve/assembly/server_parts.h"
 #include "serve/handlers/metrics_page.h"
-#include "serve/image_sizes/size_ticker.h"
+#include "serve/image_sizes/image_sizer.h"
+#include "serve/periodic_thread.h"
 #include "serve/server.h"
 #include "serve/service.h"
-#include "serve/throughput_log.h"
 
 namespace saccade::serve {
 
@@ -69,9 +69,9 @@ class GenerationServer {
   std::optional<LoraAdapters> adapters_;
   std::optional<Service> service_;
   std::optional<EngineThread<Engine>> thread_;
-  std::optional<SizeTicker> ticker_;
+  std::optional<PeriodicThread> ticker_;
   std::unique_ptr<HttpListener> listener_;
-  std::optional<ThroughputLog> throughput_;
+  std::optional<PeriodicThread> throughput_;
 };
 
 }  // namespace saccade::serve

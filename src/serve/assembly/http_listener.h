@@ -2,7 +2,6 @@
 // stops taking requests.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <span>
 

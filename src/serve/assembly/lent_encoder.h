@@ -2,10 +2,8 @@
 // desk, and the door that they come through.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "cluster/grpc/encoder_server.h"

@@ -15,10 +15,7 @@ EncoderService::EncoderService(const ServeSettings& settings, EncodingEngine& en
                   "this process encodes images for others (--role encoder) and answers nothing");
     });
   }
-  router_.add({"GET", "/metrics", [this](const net::HttpRequest&, const Reply& reply) {
-                 router_.respond(reply,
-                                 {200, "text/plain; version=0.0.4; charset=utf-8", metrics(), {}});
-               }});
+  router_.add_metrics([this] { return metrics(); });
 }
 
 std::string EncoderService::metrics() const {

@@ -1,7 +1,6 @@
 // What a process that only encodes says over HTTP: that it lives, and what it has counted.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "engine/encoding_engine.h"

@@ -1,6 +1,5 @@
 #include "serve/handlers/known_pages.h"
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 

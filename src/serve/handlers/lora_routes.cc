@@ -1,7 +1,5 @@
 #include "serve/handlers/lora_routes.h"
 
-#include <utility>
-
 #include "api/pages/error_table.h"
 #include "base/json.h"
 #include "base/log.h"

@@ -1,8 +1,8 @@
 #include "serve/handlers/origin.h"
 
 #include <algorithm>
-#include <cctype>
 
+#include "base/ascii.h"
 #include "net/authority.h"
 
 namespace saccade::serve {
@@ -22,11 +22,7 @@ bool may_use(std::string_view origin, std::string_view host_header,
   // "null", "file://", an extension's, or not as browsers write an origin
   if (!page || written.ends_with(':')) return false;
   if (net::is_loopback(page->host)) return true;
-  const auto same = [](char a, char b) {
-    return std::tolower(static_cast<unsigned char>(a)) ==
-           std::tolower(static_cast<unsigned char>(b));
-  };
-  return own_host && std::ranges::equal(written, host_header, same);
+  return own_host && ascii::lower(written) == ascii::lower(host_header);
 }
 
 }  // namespace saccade::serve

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/ascii.h"
+
 namespace saccade::serve {
 namespace {
 
@@ -25,7 +27,7 @@ std::string in_one_form(std::string_view path) {
   std::string plain;
   for (const char c : path) {
     if (c == '/' && plain.ends_with('/')) continue;
-    plain += 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    plain += ascii::lower(c);
   }
   return plain;
 }

@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/check.h"
 #include "net/proxy_choice.h"
 #include "serve/media/media_reference.h"
@@ -31,8 +32,6 @@ constexpr long kMaxConnectionsOfHost = 64;
 constexpr long kKeptConnections = 8;
 constexpr std::chrono::milliseconds kWatch{100};  // deadlines and cancelled requests
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
-
 // Lower case, without a trailing dot or an IPv6 literal's brackets.
 Result<std::string> host_of(const std::string& url) {
   const std::unique_ptr<CURLU, decltype(&curl_url_cleanup)> handle(curl_url(), curl_url_cleanup);
@@ -45,8 +44,7 @@ Result<std::string> host_of(const std::string& url) {
   curl_free(text);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   if (host.ends_with('.')) host.pop_back();
-  std::transform(host.begin(), host.end(), host.begin(), lower);
-  return host;
+  return ascii::lower(host);
 }
 
 bool is_address(const std::string& host) {
@@ -58,7 +56,7 @@ bool is_address(const std::string& host) {
 
 // A domain allows itself and its subdomains; an address has none.
 bool matches_domain(const std::string& host, std::string domain) {
-  std::transform(domain.begin(), domain.end(), domain.begin(), lower);
+  domain = ascii::lower(domain);
   if (host == domain) return true;
   return !domain.empty() && !is_address(host) && host.ends_with("." + domain);
 }

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/ascii.h"
 #include "base/base64.h"
 #include "serve/media/media_reference.h"
 
@@ -45,13 +46,6 @@ Result<std::string> decode_data_url(std::string_view reference, const MediaLimit
 
 // --- file:// ------------------------------------------------------------------------------------
 
-int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 // The path of file:///path or file://localhost/path; absent when it is neither.
 std::optional<std::string> path_of(std::string_view reference) {
   std::string_view rest = reference.substr(std::strlen("file://"));
@@ -60,9 +54,9 @@ std::optional<std::string> path_of(std::string_view reference) {
   std::string path;
   for (std::size_t i = 0; i < rest.size(); ++i) {
     char c = rest[i];
-    if (c == '%' && i + 2 < rest.size() && hex_value(rest[i + 1]) >= 0 &&
-        hex_value(rest[i + 2]) >= 0) {
-      c = static_cast<char>(hex_value(rest[i + 1]) * 16 + hex_value(rest[i + 2]));
+    if (c == '%' && i + 2 < rest.size() && ascii::hex_value(rest[i + 1]) >= 0 &&
+        ascii::hex_value(rest[i + 2]) >= 0) {
+      c = static_cast<char>(ascii::hex_value(rest[i + 1]) * 16 + ascii::hex_value(rest[i + 2]));
       i += 2;
     }
     if (c == '\0') return std::nullopt;

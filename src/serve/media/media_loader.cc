@@ -133,19 +133,15 @@ Result<FetchedMedia> MediaLoader::decode_videos(const api::ChatRequest& request,
   return fetched;
 }
 
-// NOLINTNEXTLINE(readability-function-size): what one request has, each from another owner
-Result<LoadedMedia> MediaLoader::load(const api::ChatRequest& request, std::uint64_t client,
-                                      FetchedMedia fetched,
-                                      const std::shared_ptr<ByteReservation>& reserved,
-                                      const std::atomic<bool>& cancelled, RequestTimes& times,
-                                      ImageSizing* sizing) const {
+Result<LoadedMedia> MediaLoader::load(const api::ChatRequest& request, MediaOrigin origin) const {
+  const std::shared_ptr<ByteReservation>& reserved = origin.reserved;
   const auto check_client = [&]() -> Result<void> {
-    if (cancelled) return fail(ErrorCode::kCancelled, "the client went away");
+    if (origin.cancelled) return fail(ErrorCode::kCancelled, "the client went away");
     return {};
   };
   TRY(std::vector<Medium> media, list(request));
-  TRY_DO(read(media, request, client, std::move(fetched), cancelled));
-  times.media_done = clock_.now();
+  TRY_DO(read(media, request, origin.client, std::move(origin.fetched), origin.cancelled));
+  origin.times.media_done = clock_.now();
   std::size_t bytes = 0;
   for (const Medium& medium : media)
     for (const std::string& file : medium.files) bytes += file.size();
@@ -160,9 +156,10 @@ Result<LoadedMedia> MediaLoader::load(const api::ChatRequest& request, std::uint
     TRY_DO(check_client());
     TRY_DO(measure(medium, request));
     if (medium.image != nullptr && !medium.image->uuid.empty() && !medium.image->url.empty())
-      kept_->keep({client, request.delivery.cache_salt, medium.image->uuid}, medium.files.front());
+      kept_->keep({origin.client, request.delivery.cache_salt, medium.image->uuid},
+                  medium.files.front());
   }
-  if (sizing != nullptr) TRY_DO(size(media, *sizing));
+  if (origin.sizing != nullptr) TRY_DO(size(media, *origin.sizing));
   LoadedMedia loaded;
   std::int64_t tokens = 0;
   for (const Medium& medium : media) {

@@ -35,6 +35,16 @@ struct ImageSizing {
   SizedRequest sized = {};
 };
 
+// Whose the media of a request are, what has been fetched of them, and what they take.
+struct MediaOrigin {
+  std::uint64_t client = 0;
+  FetchedMedia fetched = {};
+  std::shared_ptr<ByteReservation> reserved = nullptr;  // null: nothing is counted
+  const std::atomic<bool>& cancelled;                   // looked at between stages
+  RequestTimes& times;                                  // media_done and preprocessed are stamped
+  ImageSizing* sizing = nullptr;  // null: images stay as their clients have them
+};
+
 // Any thread.
 class MediaLoader {
  public:
@@ -51,19 +61,14 @@ class MediaLoader {
                                      std::vector<std::string> downloaded, ByteReservation* reserved,
                                      const std::function<bool()>& cancelled) const;
 
-  // Blocks. Images that bring a `uuid` are kept for `client` under it, and those that bring nothing
-  // else are found by it: kInvalid where there is none. `fetched`: the files of remote(), and
-  // what decode_videos() makes of video files.
-  // `reserved`, which may be null, becomes what the media take and stays with them: kUnavailable
-  // when its budget has no room. Stamps media_done; `cancelled` is looked at between stages.
-  // kInvalid as remote() and for frames of different sizes, kTooLarge for more bytes or tokens than
-  // are possible; the rest as read_media, the decoder, Processor::image_layout and ImageSizer::size
-  // say. Messages name the image or frame. `sizing`: may be null, and images stay as their clients
-  // have them.
-  Result<LoadedMedia> load(const api::ChatRequest& request, std::uint64_t client,
-                           FetchedMedia fetched, const std::shared_ptr<ByteReservation>& reserved,
-                           const std::atomic<bool>& cancelled, RequestTimes& times,
-                           ImageSizing* sizing) const;
+  // Blocks. Images that bring a `uuid` are kept for the client under it, and those that bring
+  // nothing else are found by it: kInvalid where there is none. `fetched`: the files of remote(),
+  // and what decode_videos() makes of video files.
+  // `reserved` becomes what the media take and stays with them: kUnavailable when its budget has no
+  // room. Stamps media_done. kInvalid as remote() and for frames of different sizes, kTooLarge for
+  // more bytes or tokens than are possible; the rest as read_media, the decoder,
+  // Processor::image_layout and ImageSizer::size say. Messages name the image or frame.
+  Result<LoadedMedia> load(const api::ChatRequest& request, MediaOrigin origin) const;
 
  private:
   struct Medium;

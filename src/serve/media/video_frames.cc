@@ -1,6 +1,5 @@
 #include "serve/media/video_frames.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "image/bmp_encode.h"

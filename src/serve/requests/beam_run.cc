@@ -1,6 +1,5 @@
 #include "serve/requests/beam_run.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "text/detokenizer.h"

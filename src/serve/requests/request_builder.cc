@@ -205,15 +205,11 @@ Result<void> RequestBuilder::render(const api::ChatRequest& request, BuiltPrompt
   return {};
 }
 
-// NOLINTNEXTLINE(readability-function-size): what one request has, each from another owner
-Result<BuiltPrompt> RequestBuilder::chat(const api::ChatRequest& request, std::uint64_t client,
-                                         FetchedMedia fetched,
-                                         const std::shared_ptr<ByteReservation>& reserved,
-                                         std::int64_t most_tokens,
-                                         const std::atomic<bool>& cancelled, RequestTimes& times,
-                                         ImageSizing* sizing) const {
-  TRY(LoadedMedia media,
-      media_.load(request, client, std::move(fetched), reserved, cancelled, times, sizing));
+Result<BuiltPrompt> RequestBuilder::chat(const api::ChatRequest& request, MediaOrigin origin,
+                                         std::int64_t most_tokens) const {
+  const std::atomic<bool>& cancelled = origin.cancelled;
+  RequestTimes& times = origin.times;
+  TRY(LoadedMedia media, media_.load(request, std::move(origin)));
   BuiltPrompt built;
   TRY_DO(render(request, built));
   TRY(const std::int64_t keep, kept_tokens(request.sampling, most_tokens));

@@ -70,13 +70,11 @@ class RequestBuilder {
   Result<void> compile_template();
 
   const MediaLoader& media() const { return media_; }
-  // `client`, `fetched`, `reserved`, `sizing`: as MediaLoader::load. Stamps media_done and
-  // preprocessed. `cancelled` is looked at between stages and while text is tokenised. A text of
-  // more tokens than `most_tokens` is kInvalid with both numbers, as soon as that is certain.
-  Result<BuiltPrompt> chat(const api::ChatRequest& request, std::uint64_t client,
-                           FetchedMedia fetched, const std::shared_ptr<ByteReservation>& reserved,
-                           std::int64_t most_tokens, const std::atomic<bool>& cancelled,
-                           RequestTimes& times, ImageSizing* sizing) const;
+  // As MediaLoader::load; stamps media_done and preprocessed, and looks at `cancelled` while text
+  // is tokenised, too. A text of more tokens than `most_tokens` is kInvalid with both numbers, as
+  // soon as that is certain.
+  Result<BuiltPrompt> chat(const api::ChatRequest& request, MediaOrigin origin,
+                           std::int64_t most_tokens) const;
   // Of `request` the sampling's truncate_prompt_tokens counts; images are not cut.
   Result<BuiltPrompt> completion(const api::CompletionPrompt& prompt,
                                  const api::CompletionRequest& request, std::int64_t most_tokens,

@@ -1,7 +1,5 @@
 #include "serve/requests/structured_outputs.h"
 
-#include <utility>
-
 namespace saccade::serve {
 namespace {
 

@@ -1,7 +1,6 @@
 #include "serve/requests/textual_arguments.h"
 
 #include <boost/json/array.hpp>
-#include <utility>
 
 namespace saccade::serve {
 namespace {

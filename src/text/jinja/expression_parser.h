@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <string_view>
 
 #include "base/result.h"
 #include "text/jinja/ast.h"

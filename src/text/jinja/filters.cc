@@ -1,7 +1,5 @@
 #include "text/jinja/filters.h"
 
-#include <algorithm>
-#include <string>
 #include <unordered_map>
 
 namespace saccade::jinja {

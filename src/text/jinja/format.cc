@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "text/jinja/number_format.h"
-#include "text/jinja/operators.h"
 #include "text/jinja/print.h"
 #include "text/jinja/wrong.h"
 #include "text/python_text.h"

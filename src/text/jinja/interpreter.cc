@@ -1,7 +1,5 @@
 #include "text/jinja/interpreter.h"
 
-#include <algorithm>
-
 #include "text/jinja/loop.h"
 #include "text/jinja/macro.h"
 #include "text/jinja/print.h"

@@ -1,7 +1,6 @@
 // Runs a program: statements write text, expressions give values.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>

@@ -1,6 +1,5 @@
 // Filters whose result is read once, item by item, as Python's generators are (jinja_filters.h).
 #include <algorithm>
-#include <unordered_map>
 
 #include "text/jinja/arguments.h"
 #include "text/jinja/filters.h"

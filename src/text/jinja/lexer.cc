@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/ascii.h"
 #include "text/python_text.h"
 #include "text/unicode.h"
 
@@ -13,13 +14,10 @@ constexpr std::array<std::string_view, 26> kOperators = {
     "//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[",
     "]",  "(",  ")",  "{",  "}",  ">",  "<", "=", ".", ":", "|", ",", ";"};
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+using ascii::is_digit;
 
-int digit_value(char c) {
-  if (is_digit(c)) return c - '0';
-  const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : 99;
-}
+// 99: none.
+int digit_value(char c) { return ascii::hex_value(c) < 0 ? 99 : ascii::hex_value(c); }
 
 // One newline for each of \r\n, \r and \n, and none at the very end.
 std::string normalize_newlines(std::string_view source) {

@@ -6,7 +6,6 @@
 #include "text/jinja/format.h"
 #include "text/jinja/print.h"
 #include "text/jinja/wrong.h"
-#include "text/python_text.h"
 #include "text/unicode.h"
 
 namespace saccade::jinja {

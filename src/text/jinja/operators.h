@@ -2,7 +2,6 @@
 // immutable sandbox.
 #pragma once
 
-#include <optional>
 #include <string_view>
 
 #include "base/result.h"

@@ -1,7 +1,6 @@
 // What follows a primary expression: attributes, subscripts, calls, filters and tests
 // (jinja_expression_parser.h).
 #include "text/jinja/expression_parser.h"
-#include "text/jinja/parser.h"
 
 namespace saccade::jinja {
 

@@ -1,5 +1,4 @@
 // Filters that look at or rearrange a whole sequence (jinja_filters.h).
-#include <algorithm>
 
 #include "text/jinja/arguments.h"
 #include "text/jinja/filters.h"

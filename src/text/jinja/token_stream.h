@@ -1,7 +1,6 @@
 // The parser's view of the tokens: one at a time, with a look ahead.
 #pragma once
 
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>

@@ -11,7 +11,6 @@ extern "C" {
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
