@@ -1,5 +1,6 @@
-// gemm, and gate and up of an MLP, with weights of bytes: each row of x is rounded to bytes once, products and sums are exact
-// integers, and what comes out is their sum times the row's and the output's scale.
+// gemm, and gate and up of an MLP, with weights of bytes: each row of x is rounded to bytes once,
+// products and sums are exact integers, and what comes out is their sum times the row's and the
+// output's scale.
 //
 // Few rows cost what reading the weights costs, as in gemm.cc. For many, a block of 252 rows x 256
 // columns reads 126 KiB of x and 128 KiB of weights and updates 252 KiB of sums for each step of
