@@ -83,7 +83,7 @@ void chat(const World& world, std::string_view body) {
   const std::atomic<bool> cancelled = false;
   RequestTimes times;
   const auto built =
-      world.builder->chat(*request, 0, {}, nullptr, kMaxLength, cancelled, times, nullptr);
+      world.builder->chat(*request, {.cancelled = cancelled, .times = times}, kMaxLength);
   if (!built) return check_error(built.error());
   check_prompt(world, *built);
   const auto count = static_cast<std::int64_t>(built->prompt.ids.size());
