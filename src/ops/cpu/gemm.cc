@@ -70,18 +70,19 @@ void finish_block(const Kernels& kernels, const GemmArgs& args, const Block& blo
 }
 
 void gate_row(const Kernels& kernels, const MlpArgs& args, std::int64_t row, std::int64_t col,
-              std::int64_t cols, float* gate, float* up) {
+              std::span<float> gate, float* up) {
+  const auto cols = static_cast<std::int64_t>(gate.size());
   if (!args.in_bias.empty()) {
     FinishArgs finish;
     finish.cols = cols;
     finish.bias = args.in_bias.row<float>(0) + col;
-    finish.c = finish.y = gate;
+    finish.c = finish.y = gate.data();
     kernels.finish_row(finish);
     finish.bias += args.out->in();
     finish.c = finish.y = up;
     kernels.finish_row(finish);
   }
-  kernels.gated_row(gate, up, args.activation, args.inner.row<float>(row) + col, cols);
+  kernels.gated_row(gate.data(), up, args.activation, args.inner.row<float>(row) + col, cols);
 }
 
 void CpuStream::gemm(const GemmArgs& args) {

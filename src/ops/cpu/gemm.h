@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstring>
+#include <span>
 
 #include "ops/cpu/cpu_device.h"
 
@@ -54,10 +55,10 @@ std::int64_t few_rows_panels(const FourBitWeight& weight, int threads);
 void finish_block(const Kernels& kernels, const GemmArgs& args, const Block& block, const float* c,
                   std::int64_t c_stride);
 
-// Of a row of a gated MLP, columns [col, col + cols) of inner = act(gate + bias) * (up + bias);
-// both are overwritten.
+// Of a row of a gated MLP, inner from column `col` on = act(gate + bias) * (up + bias); both are
+// overwritten.
 void gate_row(const Kernels& kernels, const MlpArgs& args, std::int64_t row, std::int64_t col,
-              std::int64_t cols, float* gate, float* up);
+              std::span<float> gate, float* up);
 
 // ---- products of tiles: see gemm_tiles.cc ----
 

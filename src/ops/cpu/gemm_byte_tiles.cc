@@ -95,8 +95,8 @@ void CpuStream::multiply_gated_bytes(const MlpArgs& args) {
       for (std::int64_t row = 0; row < block.rows; ++row) {
         product.scale_row(gate, panel, panels, row, of_gate);
         product.scale_row(up, width_panels + panel, panels, row, of_up);
-        gate_row(kernels_, args, block.row + row, panel * kTileRows, panels * kTileRows, of_gate,
-                 of_up);
+        gate_row(kernels_, args, block.row + row, panel * kTileRows,
+                 {of_gate, static_cast<std::size_t>(panels * kTileRows)}, of_up);
       }
     }
   });

@@ -119,8 +119,8 @@ void CpuStream::gate_codes_by_bytes(const MlpArgs& args, const FourBitWeight& we
         multiply({kernels_, code_bytes_}, weight, x,
                  {block.row, block.rows, weight.panels() / 2 + block.panel, block.panels}, few, up);
         for (std::int64_t row = 0; row < block.rows; ++row)
-          gate_row(kernels_, args, block.row + row, block.panel * kernels_.lanes, stride,
-                   gate + row * stride, up + row * stride);
+          gate_row(kernels_, args, block.row + row, block.panel * kernels_.lanes,
+                   {gate + row * stride, static_cast<std::size_t>(stride)}, up + row * stride);
       });
 }
 

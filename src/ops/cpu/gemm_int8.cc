@@ -121,8 +121,8 @@ void CpuStream::gate_int8(const MlpArgs& args) {
           const float scale = x.scales[block.row + row];
           int8_.scale_row(gate + row * stride, weight.scales(block.panel), scale, stride, of_gate);
           int8_.scale_row(up + row * stride, weight.scales(up_panel), scale, stride, of_up);
-          gate_row(kernels_, args, block.row + row, block.panel * kernels_.lanes, stride, of_gate,
-                   of_up);
+          gate_row(kernels_, args, block.row + row, block.panel * kernels_.lanes,
+                   {of_gate, static_cast<std::size_t>(stride)}, of_up);
         }
       });
 }
