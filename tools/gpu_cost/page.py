@@ -17,8 +17,8 @@ GOALS = {"decode": 70, "prefill": 60, "tower": 50}
 HEAD = """# What the kernels should cost
 
 A model of the CUDA kernels' cost, beside what GPUs measured. `scripts/gpu-cost` makes this page from the sources, from
-counts of the object code (`tools/gpu_cost/sass_counts.json`, of sm_90a) and from the figures of [the first
-run](h100-first.md) and [the H200](h200.md). **Expected figures are computed, no GPU has shown them**; measured ones are said
+counts of the object code (`tools/gpu_cost/sass_counts.json`, of sm_90a) and from the figures of
+[the first run](h100-first.md) and [the H200](h200.md). **Expected figures are computed, no GPU has shown them**; measured ones are said
 to be.
 
     scripts/gpu-cost --page > benchmarks/results/gpu/cost.md
