@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 namespace saccade::bench {
 namespace {
@@ -12,11 +11,27 @@ namespace {
 constexpr std::size_t kErrorBodyBytes = 64u << 10;  // kept of an error page
 constexpr std::size_t kShownBytes = 200;
 
-// By ClientFailure.
-constexpr std::array<TransportFailure, 8> kFailures = {
-    TransportFailure::kNone,     TransportFailure::kConnect,   TransportFailure::kTls,
-    TransportFailure::kTimeout,  TransportFailure::kMalformed, TransportFailure::kReset,
-    TransportFailure::kTooLarge, TransportFailure::kCancelled};
+TransportFailure failure_of(net::ClientFailure failure) {
+  switch (failure) {
+    case net::ClientFailure::kNone:
+      return TransportFailure::kNone;
+    case net::ClientFailure::kConnect:
+      return TransportFailure::kConnect;
+    case net::ClientFailure::kTls:
+      return TransportFailure::kTls;
+    case net::ClientFailure::kTimeout:
+      return TransportFailure::kTimeout;
+    case net::ClientFailure::kProtocol:
+      return TransportFailure::kMalformed;
+    case net::ClientFailure::kTruncated:
+      return TransportFailure::kReset;
+    case net::ClientFailure::kTooLarge:
+      return TransportFailure::kTooLarge;
+    case net::ClientFailure::kCancelled:
+      return TransportFailure::kCancelled;
+  }
+  return TransportFailure::kReset;
+}
 
 // The beginning of a text, on one line.
 std::string shown(std::string_view text) {
@@ -136,7 +151,7 @@ void Flight::on_done(const net::ClientResponse& response, bool run_stopped, Reco
   record_.reused_connection = response.times.reused_connection;
   record_.status = response.status;
   if (!gave_up_ && response.failure != net::ClientFailure::kNone) {
-    give_up(kFailures.at(static_cast<std::size_t>(response.failure)), response.error);
+    give_up(failure_of(response.failure), response.error);
     if (run_stopped && response.failure == net::ClientFailure::kCancelled) {
       record_.failure = TransportFailure::kUnfinished;
       error_ = "the run ended first";

@@ -8,15 +8,6 @@
 #include "base/check.h"
 
 namespace saccade::bench {
-namespace {
-
-// By TransportFailure.
-constexpr std::array<ErrorClass, 9> kClasses = {
-    ErrorClass::kNone,     ErrorClass::kConnect,   ErrorClass::kTls,
-    ErrorClass::kTimeout,  ErrorClass::kReset,     ErrorClass::kMalformed,
-    ErrorClass::kTooLarge, ErrorClass::kCancelled, ErrorClass::kUnfinished};
-
-}  // namespace
 
 TextSpan Recorder::keep(std::string_view text) {
   const std::size_t size =
@@ -90,9 +81,26 @@ ErrorClass error_class(const RequestRecord& record, std::span<const LoggedEvent>
         (event.kinds & (kChoicesEvent | kRoleEvent | kFinishEvent)) == kChoicesEvent;
     generated = generated || (event.kinds & kOutputEvent) != 0 || event.tokens > 0 || bare_chunk;
   }
-  if (record.failure == TransportFailure::kReset && !events.empty()) return ErrorClass::kTruncated;
-  if (record.failure != TransportFailure::kNone)
-    return kClasses.at(static_cast<std::size_t>(record.failure));
+  switch (record.failure) {
+    case TransportFailure::kNone:
+      break;
+    case TransportFailure::kConnect:
+      return ErrorClass::kConnect;
+    case TransportFailure::kTls:
+      return ErrorClass::kTls;
+    case TransportFailure::kTimeout:
+      return ErrorClass::kTimeout;
+    case TransportFailure::kReset:
+      return events.empty() ? ErrorClass::kReset : ErrorClass::kTruncated;
+    case TransportFailure::kMalformed:
+      return ErrorClass::kMalformed;
+    case TransportFailure::kTooLarge:
+      return ErrorClass::kTooLarge;
+    case TransportFailure::kCancelled:
+      return ErrorClass::kCancelled;
+    case TransportFailure::kUnfinished:
+      return ErrorClass::kUnfinished;
+  }
   if (record.status < 200 || record.status > 299) return ErrorClass::kHttp;
   if ((seen & kErrorEvent) != 0) return ErrorClass::kSseError;
   if ((seen & (kFinishEvent | kDoneEvent)) == 0) return ErrorClass::kTruncated;
