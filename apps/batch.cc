@@ -9,8 +9,8 @@
 #include <string>
 
 #include "apps/commands.h"
-#include "apps/serve_flags.h"
-#include "apps/vllm_flags.h"
+#include "apps/flags/serve_flags.h"
+#include "apps/flags/vllm_flags.h"
 #include "base/log.h"
 #include "batch/batch_run.h"
 

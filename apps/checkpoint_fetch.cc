@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "apps/pull_report.h"
-#include "apps/serve_environment.h"
-#include "apps/serve_flags.h"
+#include "apps/flags/serve_environment.h"
+#include "apps/flags/serve_flags.h"
+#include "apps/model/pull_report.h"
 #include "base/log.h"
 #include "hub/model_pull.h"
 #include "model/checkpoint/checkpoint.h"

@@ -15,12 +15,12 @@
 #include <sstream>
 
 #include "apps/build_facts.h"
-#include "apps/serve_environment.h"
+#include "apps/flags/serve_environment.h"
 #include "base/host_memory.h"
-#include "base/processors.h"
-#include "base/thread_pool.h"
+#include "base/threads/processors.h"
+#include "base/threads/thread_pool.h"
 #include "model/checkpoint/checkpoint.h"
-#include "ops/cpu/isa.h"
+#include "ops/cpu/isa/isa.h"
 #include "ops/cpu/read_bandwidth.h"
 #include "ops/device.h"
 

@@ -11,7 +11,7 @@
 #include "apps/commands.h"
 #include "base/host_memory.h"
 #include "base/json.h"
-#include "base/processors.h"
+#include "base/threads/processors.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/dummies/dummy_sizes.h"
 #include "model/weight_memory.h"

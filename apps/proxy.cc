@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "apps/choice_flag.h"
 #include "apps/cluster_commands.h"
-#include "apps/duration_flag.h"
+#include "apps/flags/choice_flag.h"
+#include "apps/flags/duration_flag.h"
 #include "base/log.h"
 
 namespace saccade {

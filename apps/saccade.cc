@@ -17,12 +17,12 @@
 #include <system_error>
 #include <vector>
 
-#include "apps/argument_spelling.h"
 #include "apps/build_facts.h"
 #include "apps/cluster_commands.h"
 #include "apps/commands.h"
-#include "apps/flag_hint.h"
-#include "base/end_signals.h"
+#include "apps/flags/argument_spelling.h"
+#include "apps/flags/flag_hint.h"
+#include "base/threads/end_signals.h"
 
 namespace {
 

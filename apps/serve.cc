@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "apps/choice_flag.h"
 #include "apps/commands.h"
-#include "apps/config_file.h"
-#include "apps/device_flag.h"
-#include "apps/flags_page.h"
-#include "apps/gpu_flags.h"
-#include "apps/serve_flags.h"
-#include "apps/size_flag.h"
-#include "apps/vllm_flags.h"
+#include "apps/flags/choice_flag.h"
+#include "apps/flags/config_file.h"
+#include "apps/flags/device_flag.h"
+#include "apps/flags/gpu_flags.h"
+#include "apps/flags/serve_flags.h"
+#include "apps/flags/size_flag.h"
+#include "apps/flags/vllm_flags.h"
+#include "apps/manual/flags_page.h"
 #include "base/log.h"
 #include "serve/server.h"
 

@@ -10,13 +10,13 @@
 #include <optional>
 #include <string>
 
-#include "apps/choice_flag.h"
 #include "apps/cluster_commands.h"
-#include "apps/duration_flag.h"
-#include "apps/size_flag.h"
+#include "apps/flags/choice_flag.h"
+#include "apps/flags/duration_flag.h"
+#include "apps/flags/size_flag.h"
 #include "base/log.h"
 #include "bench/metrics/metrics.h"
-#include "memory/cache_shape.h"
+#include "memory/prefix/cache_shape.h"
 #include "simulate/calibration.h"
 
 namespace saccade {

@@ -15,8 +15,8 @@
 #include <string>
 
 #include "base/json.h"
-#include "grammar/grammar_cache.h"
-#include "grammar/matcher.h"
+#include "grammar/automaton/grammar_cache.h"
+#include "grammar/automaton/matcher.h"
 
 namespace {
 

@@ -1,8 +1,8 @@
 // What the machine can do at best, measured: the denominators of every kernel's figure.
 #pragma once
 
-#include "base/thread_pool.h"
-#include "ops/cpu/isa.h"
+#include "base/threads/thread_pool.h"
+#include "ops/cpu/isa/isa.h"
 
 namespace saccade {
 

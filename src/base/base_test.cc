@@ -9,10 +9,10 @@
 
 #include "base/hash.h"
 #include "base/json.h"
-#include "base/printable.h"
 #include "base/result.h"
 #include "base/rng.h"
-#include "base/worker_pool.h"
+#include "base/text/printable.h"
+#include "base/threads/worker_pool.h"
 
 namespace saccade {
 namespace {

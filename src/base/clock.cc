@@ -13,7 +13,7 @@ Nanos read_clock(clockid_t id) {
 
 }  // namespace
 
-Nanos SteadyClock::now() const { return read_clock(CLOCK_MONOTONIC); }
+Nanos steady_now() { return read_clock(CLOCK_MONOTONIC); }
 
 Nanos wall_clock_now() { return read_clock(CLOCK_REALTIME); }
 

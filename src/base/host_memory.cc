@@ -8,7 +8,7 @@ namespace saccade {
 namespace {
 
 // The number in a file of one line; -1 when there is none ("max").
-std::int64_t number_in(const char* path) {
+std::int64_t bytes_in(const char* path) {
   std::ifstream file(path);
   std::int64_t number = -1;
   return file >> number ? number : -1;
@@ -24,8 +24,8 @@ std::int64_t available_host_bytes() {
     if (name == "MemAvailable:" && file >> kibibytes) available = kibibytes * 1024;
     file.ignore(256, '\n');
   }
-  const std::int64_t limit = number_in("/sys/fs/cgroup/memory.max");
-  const std::int64_t used = number_in("/sys/fs/cgroup/memory.current");
+  const std::int64_t limit = bytes_in("/sys/fs/cgroup/memory.max");
+  const std::int64_t used = bytes_in("/sys/fs/cgroup/memory.current");
   if (limit >= 0 && used >= 0)
     available = std::min(available, std::max<std::int64_t>(0, limit - used));
   return available;

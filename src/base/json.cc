@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/regular_file.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 namespace saccade::json {
 namespace {
@@ -189,6 +189,12 @@ Result<bool> get_bool_or(const object& from, std::string_view name, bool fallbac
 Result<std::string> get_string_or(const object& from, std::string_view name,
                                   std::string_view fallback) {
   return find(from, name) ? get_string(from, name) : Result<std::string>(std::string(fallback));
+}
+
+std::string shown(const value& v) {
+  std::string text;
+  JsonWriter(text).value(v);
+  return text.size() > 80 ? text.substr(0, 77) + "..." : text;
 }
 
 std::string_view kind_name(const value& v) {

@@ -44,6 +44,9 @@ Result<std::string> get_string_or(const object& from, std::string_view name,
 // "null", "a boolean", "a string", ...: for messages.
 std::string_view kind_name(const value& v);
 
+// Its JSON, cut short after 80 bytes: for messages.
+std::string shown(const value& v);
+
 // Appends `text` as a JSON string with its quotes. Non-ASCII is kept as UTF-8; invalid UTF-8
 // becomes U+FFFD, by maximal parts, as in Python.
 void append_quoted(std::string& out, std::string_view text);

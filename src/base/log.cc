@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 
 namespace saccade::log {
 namespace {

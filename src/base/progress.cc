@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 
 namespace saccade {
 namespace {

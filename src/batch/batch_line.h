@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "net/http_server.h"
+#include "net/server/http_server.h"
 
 namespace saccade::batch {
 

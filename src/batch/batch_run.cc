@@ -15,7 +15,7 @@
 #include "base/hash.h"
 #include "batch/batch_files.h"
 #include "batch/batch_line.h"
-#include "net/local_request.h"
+#include "net/server/local_request.h"
 
 namespace saccade::batch {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "bench/load/run_health.h"
+#include "bench/load/server/run_health.h"
 
 namespace saccade::bench {
 namespace {

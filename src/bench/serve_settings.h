@@ -11,7 +11,7 @@
 #include "bench/datasets/mmmu_pro.h"
 #include "bench/load/arrivals.h"
 #include "bench/load/request_body.h"
-#include "bench/load/server_probe.h"
+#include "bench/load/server/server_probe.h"
 #include "bench/reports/report_command.h"
 
 namespace saccade::bench {

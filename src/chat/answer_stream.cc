@@ -89,7 +89,7 @@ AnswerEnd stream_answer(net::HttpClient& client, const bench::ServerTarget& targ
     const std::uint64_t one = 1;
     (void)!write(ended, &one, sizeof(one));
   };
-  gathered.sent = SteadyClock().now();
+  gathered.sent = steady_now();
   const auto id = client.start(std::move(request), std::move(handlers));
   if (interrupted(ended, signals)) {
     gathered.end.stopped = true;

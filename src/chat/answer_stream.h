@@ -5,7 +5,7 @@
 #include <string>
 
 #include "bench/load/request_body.h"
-#include "bench/load/server_probe.h"
+#include "bench/load/server/server_probe.h"
 #include "bench/load/stream_event.h"
 
 namespace saccade::chat {

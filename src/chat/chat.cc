@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "base/base64.h"
+#include "base/text/base64.h"
 #include "chat/answer_stream.h"
 #include "chat/chat_line.h"
 #include "chat/conversation.h"

@@ -7,7 +7,7 @@
 #include <array>
 #include <vector>
 
-#include "base/base64.h"
+#include "base/text/base64.h"
 
 namespace saccade::chat {
 namespace {

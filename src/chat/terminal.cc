@@ -9,7 +9,7 @@
 #include <clocale>
 #include <csignal>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 namespace saccade::chat {
 namespace {

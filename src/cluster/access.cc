@@ -13,8 +13,8 @@ namespace saccade::cluster {
 namespace {
 
 constexpr std::string_view kUnix = "unix:";
-constexpr std::size_t kBlock = 64;      // of SHA-256
-constexpr std::size_t kMostPath = 107;  // sockaddr_un
+constexpr std::size_t kBlock = 64;            // of SHA-256
+constexpr std::size_t kMostSocketPath = 107;  // sockaddr_un
 constexpr std::size_t kLeastKey = 16;
 constexpr std::size_t kMostKey = 4096;
 
@@ -35,8 +35,9 @@ Result<std::string> read_cluster_key(const std::string& path) {
 Result<void> check_address(std::string_view address) {
   if (address.starts_with(kUnix)) {
     const std::size_t path = address.size() - kUnix.size();
-    if (path > 0 && path <= kMostPath) return {};
-    return fail(ErrorCode::kInvalid, "{}: a path of 1 to {} bytes is required", address, kMostPath);
+    if (path > 0 && path <= kMostSocketPath) return {};
+    return fail(ErrorCode::kInvalid, "{}: a path of 1 to {} bytes is required", address,
+                kMostSocketPath);
   }
   const std::size_t colon = address.rfind(':');
   unsigned port = 0;

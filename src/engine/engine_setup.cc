@@ -21,8 +21,6 @@ constexpr std::int64_t kListBytes = std::int64_t{2 * (2 * 64 + 40 + 80 + 40) + 6
 // runtime takes (the log says it for each, at debug level).
 constexpr std::int64_t kGraphBytes = std::int64_t{4} << 20;
 
-double gibibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
-
 // Bytes that hold max_sequences of the longest sequence: more would never be used.
 Result<std::int64_t> most_useful_bytes(const EngineSettings& settings, const ModelShape& shape,
                                        const PagePlanSettings& plan_settings) {

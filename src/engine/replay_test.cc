@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "memory/cache_shape.h"
+#include "memory/prefix/cache_shape.h"
 
 namespace saccade {
 namespace {

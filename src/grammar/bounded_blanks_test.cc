@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "grammar/json_schema.h"
-#include "grammar/matcher.h"
-#include "grammar/regex_parser.h"
+#include "grammar/automaton/matcher.h"
+#include "grammar/frontends/regex_parser.h"
+#include "grammar/schema/json_schema.h"
 
 namespace saccade::grammar {
 namespace {

@@ -1,10 +1,10 @@
 #include "grammar/grammar_spec.h"
 
 #include "base/json.h"
-#include "grammar/ebnf_parser.h"
-#include "grammar/regex_parser.h"
-#include "grammar/required_structures.h"
-#include "grammar/structural_tag.h"
+#include "grammar/frontends/ebnf_parser.h"
+#include "grammar/frontends/regex_parser.h"
+#include "grammar/frontends/required_structures.h"
+#include "grammar/frontends/structural_tag.h"
 
 namespace saccade::grammar {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/result.h"
 #include "grammar/grammar.h"
-#include "grammar/json_schema.h"
+#include "grammar/schema/json_schema.h"
 
 namespace saccade::grammar {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "net/http_client.h"
+#include "net/client/http_client.h"
 
 namespace saccade::hub {
 

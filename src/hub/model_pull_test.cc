@@ -16,7 +16,7 @@
 #include "base/hash.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/hub_cache.h"
-#include "net/http_server.h"
+#include "net/server/http_server.h"
 
 namespace saccade::hub {
 namespace {

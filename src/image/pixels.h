@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "base/cancelled.h"
 #include "base/result.h"
+#include "base/threads/cancelled.h"
 
 namespace saccade {
 

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "memory/block_store.h"
-#include "memory/cache_observer.h"
-#include "memory/prefix_cache.h"
+#include "memory/prefix/block_store.h"
+#include "memory/prefix/cache_observer.h"
+#include "memory/prefix/prefix_cache.h"
 
 namespace saccade {
 

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "memory/page_plan.h"
-#include "memory/prefix_content.h"
+#include "memory/prefix/prefix_content.h"
 
 namespace saccade {
 

@@ -26,8 +26,8 @@ struct LoadOptions {
   // where float16 becomes kF32 (bf16 would drop three of its bits; ask for it to halve the memory).
   std::optional<DType> compute = {};
   // What the matrices of the text's layers, of the tower's layers, and the head, are stored and
-  // multiplied as instead: kI8, rounded at load (ops/int8_rows.h); kUnsupported on a device without
-  // it, and for a tower that is not there. Absent: as `compute`. What stands beside them
+  // multiplied as instead: kI8, rounded at load (ops/formats/int8_rows.h); kUnsupported on a device
+  // without it, and for a tower that is not there. Absent: as `compute`. What stands beside them
   // (embeddings, norms, patches, projectors) is never rounded so; a head that is the embedding too
   // is one matrix, and then both are.
   std::optional<DType> text_layers = {};
@@ -71,7 +71,7 @@ Result<std::string> image_defaults(const Checkpoint& checkpoint);
 Result<std::unique_ptr<LoadableEncoder>> create_encoder(const Checkpoint& checkpoint);
 
 // Reads, checks and packs the weights. Errors name the file, tensor or field. On a team of devices
-// (ops/team_device.h) each rank loads its share, and `options.ranks` is the team's.
+// (ops/team/team_device.h) each rank loads its share, and `options.ranks` is the team's.
 Result<Model> load_model(const Checkpoint& checkpoint, Device& device,
                          const LoadOptions& options = {});
 Result<std::unique_ptr<SentenceEncoder>> load_encoder(const Checkpoint& checkpoint, Device& device,

@@ -15,7 +15,7 @@
 #include "model/network.h"
 #include "model/prompts/processor.h"
 #include "model/sentence_encoder.h"
-#include "ops/collective.h"
+#include "ops/team/collective.h"
 
 namespace saccade {
 

@@ -325,7 +325,7 @@ Result<GoldenReport> compare_with_golden(const Model& model, Device& device,
       last == golden.taps.end() ? std::int64_t{1} : static_cast<std::int64_t>(last->rows.size());
   TRY(const auto run,
       SoloRun::create(*model.network, device, std::move(prompt), media.prepared,
-                      static_cast<std::int64_t>(golden.greedy.size()), tap, adapter));
+                      static_cast<std::int64_t>(golden.greedy.size()), {tap, adapter}));
   run->prefill(0, rows, tap);
   for (StageResult& stage : comparison.take()) report.stages.push_back(std::move(stage));
   report.stages.push_back(compare_exact(

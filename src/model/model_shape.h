@@ -58,7 +58,8 @@ struct ModelShape {
   std::int64_t parameters = 0;
   std::size_t weight_bytes = 0;         // as packed on the device
   DType embedding_dtype = DType::kF32;  // what embeddings of images are stored as: floats
-  // What keys and values are stored as: floats, or bytes with a scale a row (ops/kv_rows.h).
+  // What keys and values are stored as: floats, or bytes with a scale a row
+  // (ops/formats/kv_rows.h).
   DType cache_dtype = DType::kF32;
   // SHA-256 over all that an image's embedding follows from besides its pixels and its layout: the
   // tower's tensors, the configuration files, and the types they are computed in. Equal in every

@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kMostTokens = 1 << 20;  // over it a length means "no limit"
 
 // The object in a file; an empty one where there is no file.
-Result<json::object> read_object(const std::string& path) {
+Result<json::object> read_object_or_none(const std::string& path) {
   if (!fs::exists(path)) return json::object{};
   TRY(json::value tree, json::parse_file(path));
   if (!tree.is_object()) return fail(ErrorCode::kInvalid, "{}: an object is required", path);
@@ -39,7 +39,7 @@ Result<Pooling> parse_pooling(const json::object& config) {
 }
 
 Result<void> read_pooling(const std::string& path, SentenceModules& modules) {
-  TRY(const json::object config, read_object(path));
+  TRY(const json::object config, read_object_or_none(path));
   auto pooling = parse_pooling(config);
   if (!pooling) return fail_within(path, std::move(pooling).error());
   modules.pooling = *pooling;
@@ -81,7 +81,7 @@ Result<void> read_modules(const std::string& directory, SentenceModules& modules
 Result<void> read_length(const std::string& path, std::string_view field,
                          SentenceModules& modules) {
   if (modules.max_tokens) return {};
-  TRY(const json::object config, read_object(path));
+  TRY(const json::object config, read_object_or_none(path));
   if (json::find(config, field) == nullptr) return {};
   // Tokenizers without a limit state 1e30.
   auto length = json::get_double(config, field);

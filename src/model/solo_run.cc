@@ -34,11 +34,11 @@ std::vector<std::int32_t> positions_of(const Prompt& prompt, std::int64_t begin,
 
 }  // namespace
 
-// NOLINTNEXTLINE(readability-function-size): of tests, which leave out the last
 Result<std::unique_ptr<SoloRun>> SoloRun::create(Network& network, Device& device, Prompt prompt,
                                                  std::span<const PreparedImage> images,
-                                                 std::int64_t new_tokens, const Tap& tap,
-                                                 const LoraAdapter* adapter) {
+                                                 std::int64_t new_tokens,
+                                                 const SoloOptions& options) {
+  const LoraAdapter* adapter = options.adapter;
   std::int64_t patches = 0;
   for (const PreparedImage& image : images)
     patches += image.layout.grid_t * image.layout.grid_h * image.layout.grid_w;
@@ -52,7 +52,7 @@ Result<std::unique_ptr<SoloRun>> SoloRun::create(Network& network, Device& devic
   std::unique_ptr<SoloRun> run(new SoloRun(network, device, std::move(prompt)));
   if (adapter != nullptr) run->lora_.emplace(*adapter, device, network.lora_compute());
   TRY_DO(run->allocate(images, new_tokens));
-  TRY_DO(run->encode(images, tap));
+  TRY_DO(run->encode(images, options.tap));
   return run;
 }
 

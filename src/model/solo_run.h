@@ -18,6 +18,11 @@
 
 namespace saccade {
 
+struct SoloOptions {
+  Tap tap = {};  // of the images' tower
+  const LoraAdapter* adapter = nullptr;
+};
+
 // One thread.
 class SoloRun {
  public:
@@ -25,8 +30,8 @@ class SoloRun {
   // `new_tokens` more.
   static Result<std::unique_ptr<SoloRun>> create(Network& network, Device& device, Prompt prompt,
                                                  std::span<const PreparedImage> images,
-                                                 std::int64_t new_tokens, const Tap& tap = {},
-                                                 const LoraAdapter* adapter = nullptr);
+                                                 std::int64_t new_tokens,
+                                                 const SoloOptions& options = {});
 
   // Runs the prompt in chunks of `chunk` tokens (0: whole). Logits of its last `rows` tokens,
   // [rows, vocab] on the device; with several chunks only the last token's can be asked for.

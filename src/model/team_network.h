@@ -1,4 +1,5 @@
-// A network whose ranks stand on the devices of a team (ops/team_device.h): one to whoever runs it.
+// A network whose ranks stand on the devices of a team (ops/team/team_device.h): one to whoever
+// runs it.
 #pragma once
 
 #include <functional>
@@ -6,7 +7,7 @@
 #include <vector>
 
 #include "model/model.h"
-#include "ops/team_device.h"
+#include "ops/team/team_device.h"
 
 namespace saccade {
 

@@ -39,7 +39,7 @@ constexpr double kShareInt4 = 0.72;
 // Of a layer, beside its weights: norms, a short text's attention, threads that meet.
 constexpr double kLayerSeconds = 50e-6;
 
-double bytes_of(std::optional<DType> type, bool four_bits = false) {
+double bytes_per_number(std::optional<DType> type, bool four_bits = false) {
   if (four_bits) return kBytesInt4;
   if (type == DType::kI8) return kBytesInt8;
   return type == DType::kF32 ? 2 * kBytesBf16 : kBytesBf16;
@@ -83,16 +83,18 @@ double weight_bytes(const WeightNumbers& numbers, const LoadOptions& options) {
   const auto bytes = [](std::int64_t count, double each) {
     return static_cast<double>(count) * each;
   };
-  const double text = bytes_of(options.text_layers, options.four_bit_text);
-  return bytes(numbers.text + numbers.experts, text) + bytes(numbers.head, bytes_of(options.head)) +
-         bytes(numbers.tower, bytes_of(options.tower_layers)) + bytes(numbers.other, kBytesBf16);
+  const double text = bytes_per_number(options.text_layers, options.four_bit_text);
+  return bytes(numbers.text + numbers.experts, text) +
+         bytes(numbers.head, bytes_per_number(options.head)) +
+         bytes(numbers.tower, bytes_per_number(options.tower_layers)) +
+         bytes(numbers.other, kBytesBf16);
 }
 
 double token_bytes(const WeightNumbers& numbers, const LoadOptions& options) {
   const double text =
       static_cast<double>(numbers.text) + static_cast<double>(numbers.experts) * numbers.active;
-  return text * bytes_of(options.text_layers, options.four_bit_text) +
-         static_cast<double>(numbers.head) * bytes_of(options.head);
+  return text * bytes_per_number(options.text_layers, options.four_bit_text) +
+         static_cast<double>(numbers.head) * bytes_per_number(options.head);
 }
 
 double token_seconds(const WeightNumbers& numbers, const LoadOptions& options, double bandwidth) {

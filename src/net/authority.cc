@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/ascii.h"
+#include "base/text/ascii.h"
 
 namespace saccade::net {
 namespace {

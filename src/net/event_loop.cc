@@ -113,7 +113,7 @@ void EventLoop::wait() {
     until = &timeout;
   } else if (!timers_.empty()) {
     const Timer& next = timers_.front();
-    const Nanos left = next.when - SteadyClock().now();
+    const Nanos left = next.when - steady_now();
     const Nanos sleep = next.precision == Precision::kSpin ? left - kSpinTime : left;
     if (sleep > 0) {
       timeout.tv_sec = static_cast<std::time_t>(sleep / kSecond);

@@ -11,8 +11,6 @@
 namespace saccade::net {
 namespace {
 
-Nanos now() { return SteadyClock().now(); }
-
 TEST(EventLoop, RunsPostsFromOtherThreadsInOrder) {
   auto loop = EventLoop::create().value();
   std::vector<int> seen;
@@ -37,7 +35,7 @@ TEST(EventLoop, APostAfterTheEndIsDropped) {
 TEST(EventLoop, TimersRunInOrderOfTime) {
   auto loop = EventLoop::create().value();
   std::vector<int> order;
-  const Nanos begin = now();
+  const Nanos begin = steady_now();
   loop->at(begin + 3 * kMillisecond, [&] { order.push_back(3); });
   loop->at(begin + 1 * kMillisecond, [&] { order.push_back(1); });
   loop->at(begin + 1 * kMillisecond, [&] { order.push_back(2); });
@@ -50,11 +48,12 @@ TEST(EventLoop, TimersRunInOrderOfTime) {
 TEST(EventLoop, SpinTimersAreNeverEarlyAndMostlyExact) {
   auto loop = EventLoop::create().value();
   std::vector<Nanos> late;
-  const Nanos begin = now();
+  const Nanos begin = steady_now();
   constexpr int kTimers = 200;
   for (int i = 1; i <= kTimers; ++i) {
     const Nanos due = begin + i * 700 * kMicrosecond;
-    loop->at(due, [&late, due] { late.push_back(now() - due); }, EventLoop::Precision::kSpin);
+    loop->at(
+        due, [&late, due] { late.push_back(steady_now() - due); }, EventLoop::Precision::kSpin);
   }
   loop->at(begin + (kTimers + 1) * 700 * kMicrosecond, [&] { loop->stop(); });
   loop->run();
@@ -76,7 +75,7 @@ TEST(EventLoop, TasksThatScheduleThemselvesDoNotStarveSockets) {
   } watcher;
   watcher.loop = loop.get();
   ASSERT_TRUE(loop->watch(sockets[0], &watcher));
-  std::function<void()> again = [&] { loop->at(now(), again); };
+  std::function<void()> again = [&] { loop->at(steady_now(), again); };
   again();
   ASSERT_EQ(write(sockets[1], "x", 1), 1);
   loop->run();

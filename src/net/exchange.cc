@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "net/server_connection.h"
+#include "net/server/server_connection.h"
 
 namespace saccade::net {
 

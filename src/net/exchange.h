@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "net/http_server.h"
+#include "net/server/http_server.h"
 
 namespace saccade::net {
 

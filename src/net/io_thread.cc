@@ -4,7 +4,7 @@
 #include <boost/asio/post.hpp>
 #include <chrono>
 
-#include "net/server_connection.h"
+#include "net/server/server_connection.h"
 
 namespace saccade::net {
 namespace {

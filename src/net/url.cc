@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/ascii.h"
-#include "net/http_client.h"
+#include "base/text/ascii.h"
+#include "net/client/http_client.h"
 
 namespace saccade::net {
 namespace {

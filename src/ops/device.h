@@ -1,7 +1,7 @@
 // The one kernel interface. A Device owns memory and packs weights; its Streams order about
 // fifteen coarse operations over row matrices. Families compose them; a device implements them
 // (docs/add-a-device.md). One translation of each, in double precision and obviously right, is
-// ops/reference.cc; ops/shapes.h checks the shapes.
+// ops/reference/reference.cc; ops/shapes.h checks the shapes.
 //
 // Time:
 //  - A stream runs its work in the order of the calls, and calls may return before any of it has
@@ -33,14 +33,14 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/thread_pool.h"
+#include "base/threads/thread_pool.h"
 #include "ops/activation.h"
 #include "ops/cut_patches.h"
 #include "ops/device_array.h"
 #include "ops/event.h"
+#include "ops/formats/stored_matrix.h"
 #include "ops/kv_layer.h"
 #include "ops/sampling.h"
-#include "ops/stored_matrix.h"
 #include "ops/token_interval.h"
 #include "tensor/tensor.h"
 
@@ -522,13 +522,13 @@ class Device {
   // `parts` are stacked along `out` (fused q/k/v, gate/up), and read during the call only. The
   // device decides what to keep of them. `compute` chooses what is multiplied: kF32 exact weights,
   // kBf16 weights rounded to bf16 (activations stay f32 unless PackedWeight::operand_dtype says
-  // otherwise), kI8 both as ops/int8_rows.h rounds them: weights by output, here and now,
+  // otherwise), kI8 both as ops/formats/int8_rows.h rounds them: weights by output, here and now,
   // activations by row, in gemm. Sums of kI8 are exact, so that all devices give the same bits but
   // for the activation; not every device has them (multiplies_int8()). kE4m3 of matrices that are
   // such numbers: they stay what they are, and activations become E4M3 in gemm, as
-  // ops/e4m3_rows.h rounds them; matrices without a shared_e4m3_group() are packed as kBf16. Not
-  // every device has these either (multiplies_e4m3()), and none where activations are f32: that is
-  // the arithmetic in which devices are compared.
+  // ops/formats/e4m3_rows.h rounds them; matrices without a shared_e4m3_group() are packed as
+  // kBf16. Not every device has these either (multiplies_e4m3()), and none where activations are
+  // f32: that is the arithmetic in which devices are compared.
   virtual std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts,
                                              DType compute) = 0;
   // Whether pack() takes kI8.
@@ -574,7 +574,7 @@ struct CudaSettings {
   // own kernels alone. Empty: the variable SACCADE_CUDA_LIBS, or else the usual places.
   std::string libraries = {};
   // A row's bits are the same in batches of every size, at the price of speed. Otherwise they are
-  // so in batches of one class of sizes (ops/cuda/product_table.h).
+  // so in batches of one class of sizes (ops/cuda/libraries/product_table.h).
   bool batch_invariant = false;
   AttentionBackend attention = AttentionBackend::kAuto;
 

@@ -3,14 +3,14 @@
 
 #include <cstdint>
 
-#include "ops/kv_rows.h"
+#include "ops/formats/kv_rows.h"
 #include "tensor/tensor.h"
 
 namespace saccade {
 
 // Keys and values of one layer inside the paged pool: a row of `blocks` is K [kv_heads, block_size,
-// head_dim], then V of the same shape, then of bytes (kI8, kE4m3) their scales (ops/kv_rows.h);
-// rows may be far apart (other layers lie between them).
+// head_dim], then V of the same shape, then of bytes (kI8, kE4m3) their scales
+// (ops/formats/kv_rows.h); rows may be far apart (other layers lie between them).
 struct KvLayer {
   View blocks;                  // [pool's blocks, kv_block_elements()]
   std::int64_t block_size = 0;  // tokens

@@ -1,6 +1,6 @@
 #include "ops/shapes.h"
 
-#include "ops/int8_rows.h"
+#include "ops/formats/int8_rows.h"
 
 namespace saccade {
 namespace {

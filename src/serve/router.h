@@ -18,8 +18,8 @@
 #include "api/pages/server_info.h"
 #include "base/byte_budget.h"
 #include "base/clock.h"
-#include "base/worker_pool.h"
-#include "net/http_server.h"
+#include "base/threads/worker_pool.h"
+#include "net/server/http_server.h"
 #include "serve/settings.h"
 
 namespace saccade::serve {

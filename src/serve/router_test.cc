@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/base64.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/text/base64.h"
 #include "serve/handlers/page_bytes.h"
 #include "serve/handlers/playground.h"
 #include "tests/support/tcp_socket.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "base/end_signals.h"
 #include "base/log.h"
+#include "base/threads/end_signals.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/families.h"
 #include "model/gguf/gguf_paths.h"

@@ -4,9 +4,9 @@
 
 #include <functional>
 
-#include "base/end_signals.h"
 #include "base/result.h"
-#include "cluster/profile.h"
+#include "base/threads/end_signals.h"
+#include "cluster/sizes/profile.h"
 #include "serve/router.h"
 #include "serve/settings.h"
 

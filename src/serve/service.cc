@@ -9,7 +9,7 @@
 #include "api/answers/messages_writer.h"
 #include "api/pages/limits.h"
 #include "api/requests/chat_batch.h"
-#include "api/requests/fields.h"
+#include "api/requests/fields/fields.h"
 #include "api/requests/messages_request.h"
 #include "api/requests/tokenize_request.h"
 #include "base/log.h"

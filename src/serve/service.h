@@ -9,7 +9,7 @@
 
 #include "api/answers/completion_writer.h"
 #include "api/requests/tokenize_request.h"
-#include "base/worker_pool.h"
+#include "base/threads/worker_pool.h"
 #include "engine/engine.h"
 #include "model/prompts/processor.h"
 #include "serve/assembly/drainable.h"

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "api/requests/structured_output.h"
+#include "api/requests/fields/structured_output.h"
 #include "base/json.h"
 #include "base/named_values.h"
-#include "base/processors.h"
+#include "base/threads/processors.h"
 #include "cluster/events/cache_events.h"
 #include "engine/engine.h"
 #include "model/images/image_controls.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "cluster/profile.h"
+#include "cluster/sizes/profile.h"
 
 namespace saccade::simulate {
 

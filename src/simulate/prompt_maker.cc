@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "engine/engine_plan.h"
-#include "simulate/pd_machine.h"
+#include "simulate/machines/pd_machine.h"
 
 namespace saccade::simulate {
 namespace {

@@ -9,7 +9,7 @@
 #include "cluster/proxy/body_scan.h"
 #include "engine/request.h"
 #include "serve/image_sizes/image_sizer.h"
-#include "simulate/served_model.h"
+#include "simulate/machines/served_model.h"
 #include "simulate/workload.h"
 
 namespace saccade::simulate {

@@ -11,8 +11,8 @@
 #include "engine/engine_plan.h"
 #include "memory/accounting.h"
 #include "serve/image_sizes/image_sizer.h"
-#include "simulate/encoder_machine.h"
-#include "simulate/pd_machine.h"
+#include "simulate/machines/encoder_machine.h"
+#include "simulate/machines/pd_machine.h"
 #include "simulate/prompt_maker.h"
 
 namespace saccade::simulate {

@@ -11,9 +11,9 @@
 #include "serve/image_sizes/image_size_settings.h"
 #include "simulate/cluster_spec.h"
 #include "simulate/cost_model.h"
-#include "simulate/encoder_net.h"
+#include "simulate/machines/encoder_net.h"
+#include "simulate/machines/served_model.h"
 #include "simulate/run_recorder.h"
-#include "simulate/served_model.h"
 #include "simulate/workload.h"
 
 namespace saccade::simulate {

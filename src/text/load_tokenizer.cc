@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "base/json.h"
+#include "text/pipeline/tokenizer_json.h"
 #include "text/sentencepiece_tokenizer.h"
 #include "text/tokenizer.h"
-#include "text/tokenizer_json.h"
 
 namespace saccade {
 namespace {

@@ -8,11 +8,11 @@
 
 #include "base/json.h"
 #include "base/log.h"
-#include "text/decoder.h"
-#include "text/pipeline_tokenizer.h"
-#include "text/token_model.h"
-#include "text/token_table.h"
-#include "text/unicode.h"
+#include "text/models/token_model.h"
+#include "text/models/token_table.h"
+#include "text/pipeline/decoder.h"
+#include "text/pipeline/pipeline_tokenizer.h"
+#include "text/unicode/unicode.h"
 
 namespace saccade {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "text/added_tokens.h"
+#include "text/pipeline/added_tokens.h"
 #include "text/tokenizer.h"
 
 namespace saccade {

@@ -8,8 +8,8 @@
 
 #include "base/check.h"
 #include "base/json.h"
-#include "text/byte_alphabet.h"
-#include "text/token_table.h"
+#include "text/models/token_table.h"
+#include "text/unicode/byte_alphabet.h"
 
 namespace saccade {
 namespace {

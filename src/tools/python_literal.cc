@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/json.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "tools/json_scanner.h"
 
 namespace saccade::tools {

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "video/decoder_process.h"
 #include "video/wire.h"
 

@@ -11,8 +11,8 @@
 #include <memory>
 #include <thread>
 
-#include "base/base64.h"
 #include "base/json.h"
+#include "base/text/base64.h"
 #include "image/pixels.h"
 #include "tests/support/server_process.h"
 #include "tests/support/tcp_socket.h"

@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/base64.h"
 #include "base/json.h"
+#include "base/text/base64.h"
 #include "tests/support/command.h"
 #include "tests/support/temporary_directory.h"
 

@@ -9,10 +9,10 @@
 #include <mutex>
 #include <string>
 
-#include "base/base64.h"
 #include "base/hash.h"
 #include "base/json.h"
-#include "net/http_server.h"
+#include "base/text/base64.h"
+#include "net/server/http_server.h"
 #include "tests/e2e/serve_requests.h"
 #include "tests/support/server_process.h"
 #include "tests/support/temporary_directory.h"

@@ -11,8 +11,8 @@
 #include <string>
 #include <thread>
 
-#include "base/base64.h"
 #include "base/json.h"
+#include "base/text/base64.h"
 #include "tests/support/server_process.h"
 #include "tests/support/temporary_directory.h"
 

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "base/base64.h"
 #include "base/json.h"
 #include "base/rng.h"
+#include "base/text/base64.h"
 #include "image/pixels.h"
 #include "tests/support/eventually.h"
 #include "tests/support/server_process.h"

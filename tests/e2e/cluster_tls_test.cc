@@ -7,7 +7,7 @@
 
 #include "cluster/embedding_exchange.h"
 #include "cluster/grpc/encoder_link.h"
-#include "net/http_client.h"
+#include "net/client/http_client.h"
 #include "tests/e2e/cluster_setup.h"
 #include "tests/support/authority.h"
 #include "tests/support/temporary_directory.h"
@@ -143,7 +143,7 @@ net::ClientResponse get(std::uint16_t port, const std::string& path, const std::
   net::ClientRequest request;
   request.method = "GET";
   request.url = net::parse_url("https://" + host + ":" + std::to_string(port) + path).value();
-  request.deadline = SteadyClock().now() + 60 * kSecond;
+  request.deadline = steady_now() + 60 * kSecond;
   std::promise<net::ClientResponse> promise;
   net::ClientHandlers handlers;
   handlers.on_done = [&](net::ClientResponse response) { promise.set_value(std::move(response)); };

@@ -11,8 +11,8 @@
 #include <thread>
 #include <tuple>
 
-#include "base/base64.h"
 #include "base/json.h"
+#include "base/text/base64.h"
 #include "tests/support/server_process.h"
 
 namespace saccade::test {

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/base64.h"
 #include "base/json.h"
+#include "base/text/base64.h"
 #include "tensor/dtype.h"
 #include "tests/support/server_process.h"
 

@@ -8,8 +8,8 @@
 #include <fstream>
 #include <memory>
 
-#include "base/base64.h"
 #include "base/json.h"
+#include "base/text/base64.h"
 #include "image/pixels.h"
 #include "tests/support/server_process.h"
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "base/base64.h"
 #include "base/json.h"
+#include "base/text/base64.h"
 #include "tests/support/server_process.h"
 
 namespace saccade::test {

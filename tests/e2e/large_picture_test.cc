@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/base64.h"
+#include "base/text/base64.h"
 #include "image/formats.h"
 #include "image/pixels.h"
 #include "tests/support/picture_files.h"

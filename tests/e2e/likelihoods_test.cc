@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/base64.h"
 #include "base/json.h"
+#include "base/text/base64.h"
 #include "model/golden.h"
 #include "tests/support/server_process.h"
 

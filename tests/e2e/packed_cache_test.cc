@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "base/base64.h"
+#include "base/text/base64.h"
 #include "tests/support/server_process.h"
 #include "tests/support/temporary_directory.h"
 

@@ -10,9 +10,9 @@
 #include <memory>
 #include <thread>
 
-#include "base/base64.h"
 #include "base/json.h"
 #include "base/rng.h"
+#include "base/text/base64.h"
 #include "image/pixels.h"
 #include "tests/support/command.h"
 #include "tests/support/eventually.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/base64.h"
 #include "base/rng.h"
+#include "base/text/base64.h"
 #include "image/pixels.h"
 #include "tests/support/server_process.h"
 #include "tests/support/tcp_socket.h"

@@ -14,7 +14,7 @@
 #include <memory>
 
 #include "base/json.h"
-#include "net/http_server.h"
+#include "net/server/http_server.h"
 #include "tests/e2e/serve_requests.h"
 #include "tests/support/server_process.h"
 #include "tests/support/temporary_directory.h"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/base64.h"
+#include "base/text/base64.h"
 #include "tests/support/server_process.h"
 
 namespace saccade::test {

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "base/base64.h"
 #include "base/json.h"
-#include "base/processors.h"
+#include "base/text/base64.h"
+#include "base/threads/processors.h"
 #include "tests/support/server_process.h"
 #include "tests/support/temporary_directory.h"
 

@@ -5,8 +5,8 @@
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 
-#include "base/base64.h"
 #include "base/json.h"
+#include "base/text/base64.h"
 #include "image/pixels.h"
 #include "model/golden.h"
 #include "tests/support/server_process.h"

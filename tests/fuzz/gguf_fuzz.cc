@@ -7,7 +7,7 @@
 
 #include "model/gguf/gguf_header.h"
 #include "model/gguf/gguf_tokenizer.h"
-#include "ops/block_codes.h"
+#include "ops/formats/block_codes.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace saccade;

@@ -1,5 +1,5 @@
 // EBNF of requests: any bytes are refused or followed, and masks agree with accept().
-#include "grammar/ebnf_parser.h"
+#include "grammar/frontends/ebnf_parser.h"
 #include "tests/fuzz/grammar_walk.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

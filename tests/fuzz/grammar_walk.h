@@ -9,8 +9,8 @@
 
 #include "base/check.h"
 #include "base/rng.h"
-#include "grammar/compiled_grammar.h"
-#include "grammar/matcher.h"
+#include "grammar/automaton/compiled_grammar.h"
+#include "grammar/automaton/matcher.h"
 
 namespace saccade::grammar {
 

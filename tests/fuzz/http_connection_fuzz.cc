@@ -16,8 +16,8 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "net/response_parser.h"
-#include "net/server_connection.h"
+#include "net/client/response_parser.h"
+#include "net/server/server_connection.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
-#include "net/response_parser.h"
+#include "net/client/response_parser.h"
 
 namespace {
 

@@ -3,9 +3,9 @@
 #include <string_view>
 
 #include "base/json.h"
-#include "text/jinja/globals.h"
+#include "text/jinja/builtins/globals.h"
 #include "text/jinja/interpreter.h"
-#include "text/jinja/parser.h"
+#include "text/jinja/syntax/parser.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace saccade;

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "bench/load/metrics_page.h"
+#include "bench/load/server/metrics_page.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace saccade::bench;

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "bench/datasets/pickle.h"
+#include "bench/datasets/pickles/pickle.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace saccade;

@@ -1,6 +1,6 @@
 // Regular expressions of requests: any bytes are refused or followed, and masks agree with
 // accept().
-#include "grammar/regex_parser.h"
+#include "grammar/frontends/regex_parser.h"
 #include "tests/fuzz/grammar_walk.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,7 +1,7 @@
 // JSON schemas of requests, structural tags among them: any bytes are refused or followed, and
 // masks agree with accept().
-#include "grammar/json_schema.h"
-#include "grammar/structural_tag.h"
+#include "grammar/frontends/structural_tag.h"
+#include "grammar/schema/json_schema.h"
 #include "tests/fuzz/grammar_walk.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -12,13 +12,13 @@
 
 #include "base/json.h"
 #include "base/rng.h"
-#include "text/content_format.h"
-#include "text/final_message.h"
-#include "text/jinja/globals.h"
+#include "text/jinja/builtins/globals.h"
 #include "text/jinja/interpreter.h"
-#include "text/jinja/parser.h"
-#include "text/python_text.h"
-#include "text/system_messages.h"
+#include "text/jinja/syntax/parser.h"
+#include "text/templates/content_format.h"
+#include "text/templates/final_message.h"
+#include "text/templates/system_messages.h"
+#include "text/unicode/python_text.h"
 
 namespace saccade {
 namespace {

@@ -14,7 +14,7 @@
 #include "model/checkpoint/weights.h"
 #include "model/gguf/gguf_header.h"
 #include "model/gguf/gguf_tokenizer.h"
-#include "ops/block_codes.h"
+#include "ops/formats/block_codes.h"
 #include "tests/golden/family_golden.h"
 #include "tests/support/gguf_bytes.h"
 

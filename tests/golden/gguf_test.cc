@@ -16,10 +16,10 @@
 #include "model/gguf/gguf_header.h"
 #include "model/gguf/gguf_tokenizer.h"
 #include "model/solo_run.h"
-#include "ops/block_codes.h"
+#include "ops/formats/block_codes.h"
 #include "ops/readback.h"
 #include "tests/golden/family_golden.h"
-#include "text/chat_template.h"
+#include "text/templates/chat_template.h"
 
 namespace saccade {
 namespace {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "model/solo_run.h"
-#include "ops/block_codes.h"
+#include "ops/formats/block_codes.h"
 #include "ops/readback.h"
 #include "tests/golden/family_golden.h"
 #include "tests/support/gguf_bytes.h"

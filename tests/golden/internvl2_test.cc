@@ -8,7 +8,7 @@
 #include "model/dummies/dummy_sizes.h"
 #include "model/solo_run.h"
 #include "tests/golden/family_golden.h"
-#include "text/chat_template.h"
+#include "text/templates/chat_template.h"
 
 namespace saccade {
 namespace {

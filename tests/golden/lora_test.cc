@@ -130,7 +130,7 @@ Traced trace(const Model& model, Device& device, const Tokenizer& tokenizer, con
                                        : model.processor->build_prompt(tokenizer, golden.rendered,
                                                                        media->layouts, false);
   EXPECT_TRUE(prompt) << prompt.error().message;
-  auto run = SoloRun::create(*model.network, device, *prompt, media->prepared, 8, {}, adapter);
+  auto run = SoloRun::create(*model.network, device, *prompt, media->prepared, 8, {{}, adapter});
   EXPECT_TRUE(run) << run.error().message;
   (*run)->prefill(0, 1, tap);
   traced.tokens = (*run)->greedy(8);

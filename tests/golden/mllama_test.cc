@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "tests/golden/family_golden.h"
-#include "text/chat_template.h"
+#include "text/templates/chat_template.h"
 
 namespace saccade {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <thread>
 
-#include "grammar/grammar_cache.h"
-#include "ops/team_device.h"
+#include "grammar/automaton/grammar_cache.h"
+#include "ops/team/team_device.h"
 #include "tests/golden/golden_requests.h"
 
 namespace saccade {

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "model/solo_run.h"
-#include "ops/collective.h"
+#include "ops/team/collective.h"
 #include "tests/golden/family_golden.h"
 
 namespace saccade {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "base/json.h"
-#include "text/chat_template.h"
+#include "text/templates/chat_template.h"
 #include "tools/answer_parser.h"
 
 namespace saccade {

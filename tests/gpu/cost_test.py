@@ -37,7 +37,7 @@ class Sources(unittest.TestCase):
 
     def test_a_source_that_has_changed_is_named(self):
         with self.assertRaisesRegex(sources.Changed, "gemm_tiles.h has no .*kNoSuch"):
-            sources.constant("kNoSuch", "src/ops/cuda/gemm_tiles.h")
+            sources.constant("kNoSuch", "src/ops/cuda/products/gemm_tiles.h")
         with mock.patch.object(sources, "text", lambda path: "constexpr int kSliceUnit = of(7);"):
             with self.assertRaisesRegex(sources.Changed, r"kSliceUnit = of\(7\)"):
                 sources.constant.__wrapped__("kSliceUnit", "gemm_tiles.h")

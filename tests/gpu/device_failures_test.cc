@@ -7,7 +7,7 @@
 
 #include "engine/local_engine.h"
 #include "ops/cuda/device_failed.h"
-#include "ops/cuda/emulated_device.h"
+#include "ops/cuda/emulator/emulated_device.h"
 #include "tests/golden/golden_requests.h"
 
 namespace saccade {

@@ -48,8 +48,9 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
 
 // What bf16 rounds on the way moves a number to the next code now and then, by a step and not by
 // half of one, and each layer more of them: after three layers codes have little to do with the
-// twin's, though each product is the twin's for the same rows (ops/e4m3_gemm_test.cc). What stays
-// is how far all of it is from the numbers: as far as the twin's rounding, and many times bf16's.
+// twin's, though each product is the twin's for the same rows (ops/reference/e4m3_gemm_test.cc).
+// What stays is how far all of it is from the numbers: as far as the twin's rounding, and many
+// times bf16's.
 TEST_P(CudaE4m3, ActivationsAreRoundedWhereTheCheckpointSaysSo) {
   const auto rounded = logits(requests(make_reference_device(true), DType::kF32));
   const auto numbers = logits(requests(make_reference_device(), DType::kF32));

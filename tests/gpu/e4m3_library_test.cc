@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "base/rng.h"
-#include "ops/cuda/cublaslt_library.h"
 #include "ops/cuda/cuda_device.h"
-#include "ops/cuda/emulated_stream.h"
+#include "ops/cuda/emulator/emulated_stream.h"
+#include "ops/cuda/libraries/cublaslt_library.h"
 #include "tests/gpu/fakes/fake_cublaslt.h"
 
 namespace saccade::cuda {

@@ -8,7 +8,7 @@
 
 #include "base/rng.h"
 #include "ops/cuda/cuda_device.h"
-#include "ops/cuda/emulated_stream.h"
+#include "ops/cuda/emulator/emulated_stream.h"
 #include "tests/gpu/fakes/fake_flash.h"
 
 namespace saccade::cuda {

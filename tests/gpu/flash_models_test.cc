@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "ops/cuda/cuda_device.h"
-#include "ops/cuda/emulated_stream.h"
+#include "ops/cuda/emulator/emulated_stream.h"
 #include "tests/golden/golden_requests.h"
 #include "tests/gpu/fakes/fake_flash.h"
 

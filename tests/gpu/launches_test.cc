@@ -6,7 +6,7 @@
 
 #include "ops/cuda/cuda_device.h"
 #include "ops/cuda/device_under_test.h"
-#include "ops/cuda/emulator.h"
+#include "ops/cuda/emulator/emulator.h"
 #include "tests/golden/golden_requests.h"
 
 namespace saccade {

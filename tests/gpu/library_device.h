@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "base/check.h"
-#include "ops/cuda/cublaslt_library.h"
 #include "ops/cuda/cuda_device.h"
-#include "ops/cuda/emulated_stream.h"
+#include "ops/cuda/emulator/emulated_stream.h"
+#include "ops/cuda/libraries/cublaslt_library.h"
 #include "tests/gpu/fakes/fake_cublaslt.h"
 
 namespace saccade::testing {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "engine/local_engine.h"
-#include "ops/team_device.h"
+#include "ops/team/team_device.h"
 #include "tests/golden/golden_requests.h"
 #include "tests/gpu/nccl_ranks.h"
 

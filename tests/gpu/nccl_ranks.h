@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/log.h"
-#include "ops/cuda/emulated_device.h"
-#include "ops/cuda/nccl_collective.h"
+#include "ops/cuda/emulator/emulated_device.h"
+#include "ops/cuda/libraries/nccl_collective.h"
 #include "tests/gpu/fakes/fake_nccl.h"
 
 namespace saccade::testing {

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "base/rng.h"
-#include "ops/cuda_ranks.h"
+#include "ops/team/cuda_ranks.h"
 #include "tests/gpu/nccl_ranks.h"
 
 namespace saccade::cuda {

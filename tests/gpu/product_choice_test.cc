@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/rng.h"
-#include "ops/cuda/product_table.h"
+#include "ops/cuda/libraries/product_table.h"
 
 namespace saccade::cuda {
 namespace {

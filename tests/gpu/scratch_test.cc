@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ops/cuda/emulated_device.h"
+#include "ops/cuda/emulator/emulated_device.h"
 
 namespace saccade {
 namespace {

@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "ops/cuda/attention_splits.h"
-#include "ops/kv_rows.h"
+#include "ops/cuda/attention/attention_splits.h"
+#include "ops/formats/kv_rows.h"
 #include "tests/ops/cuda_rows.h"
 
 namespace saccade::cuda {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "ops/stored_matrix.h"
+#include "ops/formats/stored_matrix.h"
 
 namespace saccade::cuda {
 

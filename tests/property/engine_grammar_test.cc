@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "engine/local_engine.h"
-#include "grammar/grammar_cache.h"
+#include "grammar/automaton/grammar_cache.h"
 #include "tests/support/deferred_device.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/letter_tokenizer.h"

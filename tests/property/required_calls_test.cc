@@ -8,8 +8,8 @@
 #include <string>
 
 #include "base/rng.h"
-#include "grammar/matcher.h"
-#include "grammar/required_structures.h"
+#include "grammar/automaton/matcher.h"
+#include "grammar/frontends/required_structures.h"
 #include "tools/answer_parser.h"
 
 namespace saccade {

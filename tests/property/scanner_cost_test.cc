@@ -9,21 +9,21 @@
 #include <string_view>
 #include <vector>
 
-#include "base/base64.h"
 #include "base/json.h"
 #include "base/rng.h"
+#include "base/text/base64.h"
 #include "cluster/proxy/body_scan.h"
 #include "cluster/proxy/passed_headers.h"
-#include "grammar/ebnf_parser.h"
-#include "grammar/regex_parser.h"
-#include "net/request_parser.h"
-#include "net/response_parser.h"
+#include "grammar/frontends/ebnf_parser.h"
+#include "grammar/frontends/regex_parser.h"
+#include "net/client/response_parser.h"
+#include "net/server/request_parser.h"
 #include "net/sse.h"
 #include "serve/handlers/path_hint.h"
 #include "tests/support/page_visits.h"
-#include "text/jinja/parser.h"
+#include "text/jinja/syntax/parser.h"
+#include "text/pipeline/tokenizer_json.h"
 #include "text/tokenizer.h"
-#include "text/tokenizer_json.h"
 #include "tools/answer_parser.h"
 #include "tools/reasoning_parser.h"
 

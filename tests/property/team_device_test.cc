@@ -1,6 +1,6 @@
 // Several devices as one, over devices that punish: their memory is closed to the host, addresses
 // of one mean nothing to another, and work runs late. (saccade_ops_on_team_test has the ops.)
-#include "ops/team_device.h"
+#include "ops/team/team_device.h"
 
 #include <gtest/gtest.h>
 

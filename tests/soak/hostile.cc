@@ -6,8 +6,8 @@
 #include <chrono>
 #include <thread>
 
-#include "base/base64.h"
 #include "base/json.h"
+#include "base/text/base64.h"
 #include "tests/support/tcp_socket.h"
 
 namespace saccade::soak {

@@ -89,7 +89,7 @@ std::vector<Nanos> PatientClients::times() const {
 
 void PatientClients::ask(const VisitPtr& visit) {
   ++visit->askings;
-  visit->began = SteadyClock().now();
+  visit->began = steady_now();
   visit->body.clear();
   net::ClientRequest request;
   request.url = {"http", "127.0.0.1", port_, visit->question->path};
@@ -105,7 +105,7 @@ void PatientClients::ask(const VisitPtr& visit) {
 }
 
 void PatientClients::ended(const VisitPtr& visit, const net::ClientResponse& response) {
-  const Nanos now = SteadyClock().now();
+  const Nanos now = steady_now();
   if (response.failure == net::ClientFailure::kNone && response.status == 200) {
     const auto gist = gist_of(visit->body, visit->streamed);
     if (gist && *gist == visit->question->answer) {
@@ -138,7 +138,7 @@ void PatientClients::ended(const VisitPtr& visit, const net::ClientResponse& res
 
 std::string PatientClients::excuse(const Visit& visit, const net::ClientResponse& response) {
   const Nanos from = visit.began - kUnseen;
-  const Nanos to = SteadyClock().now();
+  const Nanos to = steady_now();
   const bool proxy_went = faults_.count(Part::kProxy, Fault::kKilled, from, to) > 0 ||
                           faults_.count(Part::kProxy, Fault::kRestarted, from, to) > 0;
   const int pds_killed = faults_.count(Part::kPd, Fault::kKilled, from, to);
@@ -170,7 +170,7 @@ bool PatientClients::beyond_retries() {
 }
 
 void PatientClients::ask_again(const VisitPtr& visit) {
-  client_->at(SteadyClock().now() + kPause, [this, visit] { ask(visit); });
+  client_->at(steady_now() + kPause, [this, visit] { ask(visit); });
 }
 
 void PatientClients::leave() {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "net/http_client.h"
+#include "net/client/http_client.h"
 #include "tests/soak/member.h"
 #include "tests/soak/question.h"
 #include "tests/soak/tally.h"

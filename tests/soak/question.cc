@@ -5,8 +5,8 @@
 #include <map>
 #include <sstream>
 
-#include "base/base64.h"
 #include "base/json.h"
+#include "base/text/base64.h"
 
 namespace saccade::soak {
 namespace {

@@ -117,7 +117,7 @@ void Traffic::ask(bool leaves) {
   if (leaves && rng_.below(2) == 0) {
     visit->leaves_after_bytes = static_cast<std::int64_t>(rng_.below(6000));
   } else if (leaves) {
-    visit->leaves_at = SteadyClock().now() + static_cast<Nanos>(rng_.below(1500)) * kMillisecond;
+    visit->leaves_at = steady_now() + static_cast<Nanos>(rng_.below(1500)) * kMillisecond;
   }
   visit->request.headers = {{"Authorization", "Bearer " + world_.key}};
   tally_.count(leaves ? "cancelled at a random moment" : "asked to the end");
@@ -200,7 +200,7 @@ void Traffic::send(std::shared_ptr<Visit> visit) {
   visit->request.url.scheme = "http";
   visit->request.url.host = "127.0.0.1";
   visit->request.url.port = port_;
-  visit->request.deadline = SteadyClock().now() + kPatience;
+  visit->request.deadline = steady_now() + kPatience;
   {
     const std::lock_guard lock(mutex_);
     ++in_flight_;

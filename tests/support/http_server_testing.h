@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-#include "net/http_server.h"
+#include "net/server/http_server.h"
 #include "tests/support/tcp_socket.h"
 
 namespace saccade::net {

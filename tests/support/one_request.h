@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "net/http_client.h"
-#include "net/http_server.h"
+#include "net/client/http_client.h"
+#include "net/server/http_server.h"
 
 namespace saccade::net {
 

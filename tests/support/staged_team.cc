@@ -9,7 +9,7 @@
 
 #include "ops/forwarding_device.h"
 #include "ops/operands.h"
-#include "ops/team_device.h"
+#include "ops/team/team_device.h"
 
 namespace saccade {
 namespace {

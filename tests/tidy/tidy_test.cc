@@ -2,6 +2,7 @@
 // third-party walls.
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -62,6 +63,7 @@ const std::vector<std::pair<std::regex, std::regex>> kWalls = {
 };
 
 constexpr int kMaxLines = 600;
+constexpr std::size_t kMostOfARoom = 28;
 
 struct Source {
   std::string path;  // relative to the repository
@@ -127,6 +129,26 @@ TEST(Tidy, FilesAreOneNounLong) {
   }
 }
 
+// docs/architecture.md says what each is for, by its last name.
+TEST(Tidy, RoomsAreSmallAndExplained) {
+  std::map<std::string, std::size_t> rooms;
+  for (const auto& source : sources({"src", "apps"})) {
+    // A folder that stands in for one of CUTLASS's has its name.
+    if (source.path.find("/flashinfer/shim/") != std::string::npos) continue;
+    if (source.path.find("_test.") == std::string::npos)
+      ++rooms[fs::path(source.path).parent_path()];
+  }
+  std::ifstream file(fs::path(SACCADE_SOURCE_DIR) / "docs/architecture.md");
+  const std::string page(std::istreambuf_iterator<char>(file), {});
+  for (const auto& [room, files] : rooms) {
+    EXPECT_LE(files, kMostOfARoom)
+        << room << " has " << files << " files: it asks for rooms of its own";
+    const std::string name = fs::path(room).filename();
+    EXPECT_TRUE(std::regex_search(page, std::regex("`([a-z_0-9]+/)*" + name + "/?`")))
+        << "docs/architecture.md does not say what " << room << " is for";
+  }
+}
+
 TEST(Tidy, NamesSaySomething) {
   const std::regex banned_file(R"((^|/)(utils?|common|helpers?|misc|manager)(\.|/|_))");
   const std::regex banned_type(R"(^\s*(class|struct)\s+\w*(Manager|Helper|Util|Utils|Impl)\b)");
@@ -158,6 +180,59 @@ TEST(Tidy, FirstLineSaysWhatTheFileIs) {
     ASSERT_FALSE(source.lines.empty()) << source.path;
     EXPECT_EQ(source.lines[0].rfind("// ", 0), 0u)
         << source.path << " begins with: " << source.lines[0];
+  }
+}
+
+// A library's files are compiled in batches (cmake/library.cmake), and which are together changes
+// with every file that comes or goes: what is local to a file has a name of its own in its library.
+// Read line by line, by how such names are written here; an alias may stand twice.
+TEST(Tidy, FileLocalNamesAreTheLibrarysOwn) {
+  const std::regex library(R"(saccade_library\(\w+([^)]*)\))");
+  const std::regex separate(R"( SEPARATE ([a-z_ ]+))");
+  const std::regex variable(
+      R"(^(?:constexpr|const|inline|static|thread_local)\b[^=({;]*\b(\w+)\s*(?:=|\[|\{).*)");
+  const std::regex type(R"(^(?:class|struct|enum class|enum) (\w+).*)");
+  const std::regex function(R"(^[\w:<>,&*\s~\[\]]+?[\s&*](\w+)\(.*)");
+  std::map<fs::path, std::string> libraries;  // folder to what its CMake file says behind the name
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(SACCADE_SOURCE_DIR) / "src")) {
+    if (entry.path().filename() != "CMakeLists.txt") continue;
+    std::ifstream file(entry.path());
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    std::smatch match;
+    if (std::regex_search(text, match, library)) libraries[entry.path().parent_path()] = match[1];
+  }
+  EXPECT_GT(libraries.size(), 15u);
+  std::map<std::pair<fs::path, std::string>, std::set<std::string>> places;
+  for (const auto& source : sources({"src"})) {
+    if (!source.path.ends_with(".cc") || source.path.ends_with("_test.cc")) continue;
+    fs::path folder = (fs::path(SACCADE_SOURCE_DIR) / source.path).parent_path();
+    while (!libraries.contains(folder) && folder.filename() != "src") folder = folder.parent_path();
+    const auto found = libraries.find(folder);
+    if (found == libraries.end() || found->second.find(" KERNELS") != std::string::npos) continue;
+    std::smatch apart;
+    const std::string room = fs::path(source.path).parent_path().filename();
+    if (std::regex_search(found->second, apart, separate) &&
+        (" " + apart.str(1) + " ").find(" " + room + " ") != std::string::npos)
+      continue;
+    bool local = false;
+    for (const auto& line : source.lines) {
+      std::smatch match;
+      if (line == "namespace {") local = true;
+      if (line == "}  // namespace") local = false;
+      const bool begins =
+          local && !line.empty() && std::isalpha(static_cast<unsigned char>(line[0]));
+      if (begins &&
+          (std::regex_match(line, match, type) || std::regex_match(line, match, variable) ||
+           std::regex_match(line, match, function)))
+        places[{folder, match[1]}].insert(source.path);
+    }
+  }
+  EXPECT_GT(places.size(), 1000u);
+  for (const auto& [name, files] : places) {
+    if (files.size() == 1) continue;
+    std::string list;
+    for (const auto& file : files) list += ' ' + file;
+    ADD_FAILURE() << name.second << " is a name in" << list;
   }
 }
 

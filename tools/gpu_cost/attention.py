@@ -7,7 +7,7 @@ from tools.gpu_cost import gpu as machine
 from tools.gpu_cost.kernel import Kernel, Phase
 from tools.gpu_cost.sources import CUDA, constant
 
-PARTS, FETCH = CUDA + "attention_parts.h", CUDA + "attention_fetch.h"
+PARTS, FETCH = CUDA + "attention/attention_parts.h", CUDA + "attention/attention_fetch.h"
 SPLIT = "kAttentionSplitTokens"
 # flashinfer_kernels.h: rows of queries and of keys of a tile; and the columns that its products have.
 FLASH = {("paged", 64): (192, 96, 64), ("paged", 128): (128, 96, 128), ("rows", 64): (192, 128, 64), ("rows", 128): (128, 192, 128),
@@ -38,7 +38,7 @@ class Heads:
         return 2 * self.kv_heads * (self.dim * self.element() + (4 if self.cache else 0))
 
     def source(self):
-        return CUDA + ("attention_codes.cu" if self.cache else "attention.cu")
+        return CUDA + ("attention/attention_codes.cu" if self.cache else "attention/attention.cu")
 
 
 def width_of(dim):
@@ -60,7 +60,7 @@ def decode(counts, name, contexts, of_heads):
     width = width_of(dim)
     tokens = 32 if width > 128 else 64
     of = [math.ceil((each + 1) / split) for each in contexts]
-    most_blocks = constant("kAttentionBlocks", CUDA + "attention_splits.h")
+    most_blocks = constant("kAttentionBlocks", CUDA + "attention/attention_splits.h")
     share = max(1, sum(of) * kv_heads * 5 // (4 * most_blocks))
     shared = [each > share for each in of]  # a block each split, else one for the tile
     jobs = [split // tokens if part else math.ceil((each + 1) / tokens)
@@ -95,7 +95,7 @@ def decode(counts, name, contexts, of_heads):
         most = max(joined)
         partial = sum(joined) * group * kv_heads * (width + 8) * 4
         merge = Phase(bytes=partial, in_flight=16 * width * 4, turns=math.ceil(most / 16), instructions=loop["turn"], cached=True)
-        kernels.append(Kernel(name + ", join", CUDA + "attention_merge.cu", len(contexts) * kv_heads * group, 32, 0,
+        kernels.append(Kernel(name + ", join", CUDA + "attention/attention_merge.cu", len(contexts) * kv_heads * group, 32, 0,
                               counts.of(key)["registers"], [merge], lookups=3, sass=key))
     return kernels
 
@@ -126,7 +126,7 @@ def flash(name, kind, segments, of_heads):
     total_rows = sum(count for count, _ in segments)
     moved = total_rows * heads * dim * 4 + sum(count + before for count, before in segments) * of_heads.token_bytes()
     phase = Phase(bytes=moved, flops=4 * rows * most * cols, rate="tensor", exponentials=rows * most)
-    return Kernel(name, CUDA + "cuda_flash.cc", len(load), 384, 0, 168, [phase], lookups=2, useful_bytes=moved,
+    return Kernel(name, CUDA + "attention/cuda_flash.cc", len(load), 384, 0, 168, [phase], lookups=2, useful_bytes=moved,
                   useful_flops=4 * useful_pairs(kind, segments) * heads * dim, sass="FlashInfer")
 
 

@@ -2,13 +2,17 @@
 
 # By the source that launches.
 MODELLED = {
-    "launch_norm": "norm.cu", "launch_qkv": "qkv.cu", "launch_gated": "gated.cu", "launch_embed": "embed.cu", "launch_mix_rows": "mix_rows.cu",
-    "launch_cut_patches": "cut_patches.cu", "launch_row_stats": "row_stats.cu", "launch_sample": "sample.cu", "launch_gemm": "gemm.cu",
-    "launch_few_gemm": "few_gemm.cu",
-    "launch_gemm_bytes": "gemm_bytes.cu", "launch_gemm_codes": "gemm_codes.cu", "launch_gemm_e4m3": "gemm_e4m3.cu",
-    "launch_library_product": "cublaslt_library.cc", "launch_attention": "attention.cu", "launch_attention_codes": "attention_codes.cu",
-    "launch_attention_merge": "attention_merge.cu", "launch_rope_table": "rope_table.cu", "launch_finish_product": "finish_product.cu",
-    "launch_round_rows": "round_rows.cu", "launch_round_e4m3": "round_e4m3.cu",
+    "launch_attention": "attention/attention.cu", "launch_attention_codes": "attention/attention_codes.cu",
+    "launch_attention_merge": "attention/attention_merge.cu",
+    "launch_cut_patches": "layers/cut_patches.cu",
+    "launch_library_product": "libraries/cublaslt_library.cc",
+    "launch_qkv": "products/qkv.cu", "launch_gemm": "products/gemm.cu", "launch_few_gemm": "products/few_gemm.cu",
+    "launch_gemm_bytes": "products/gemm_bytes.cu", "launch_gemm_codes": "products/gemm_codes.cu",
+    "launch_gemm_e4m3": "products/gemm_e4m3.cu", "launch_finish_product": "products/finish_product.cu",
+    "launch_round_e4m3": "products/round_e4m3.cu",
+    "launch_norm": "rows/norm.cu", "launch_gated": "rows/gated.cu", "launch_embed": "rows/embed.cu",
+    "launch_mix_rows": "rows/mix_rows.cu", "launch_row_stats": "rows/row_stats.cu", "launch_sample": "rows/sample.cu",
+    "launch_rope_table": "rows/rope_table.cu", "launch_round_rows": "rows/round_rows.cu",
 }
 LEFT_OUT = {
     "once a step or less, of a row's numbers": ["launch_add", "launch_copy_rows", "launch_count_prompt", "launch_softcap", "launch_order_cols"],

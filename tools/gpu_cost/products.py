@@ -5,7 +5,7 @@ from tools.gpu_cost import gpu as machine
 from tools.gpu_cost.kernel import Kernel, Phase
 from tools.gpu_cost.sources import CUDA, Changed, constant, tile
 
-TILES, CODES, E4M3, FEW = CUDA + "gemm_tiles.h", CUDA + "gemm_codes.cu", CUDA + "gemm_e4m3.cu", CUDA + "few_gemm.cu"
+TILES, CODES, E4M3, FEW = CUDA + "products/gemm_tiles.h", CUDA + "products/gemm_codes.cu", CUDA + "products/gemm_e4m3.cu", CUDA + "products/few_gemm.cu"
 SLICED_BELOW = 3072
 QUICKER = 1.4
 
@@ -81,7 +81,7 @@ def own(counts, name, shape, math_of="NumberMath"):
                   flops=2 * tile_rows * cols * words * (2 if by_bytes else 1),
                   rate="mma", turns=steps, instructions=loop["turn"], shared=read_and_filled(loop, threads, (tile_rows + cols) * stage),
                   chain=steps_of_k * machine.MMA_LATENCY + machine.SHARED_LATENCY + machine.BARRIER)
-    return Kernel(name, CUDA + ("gemm_bytes.cu" if by_bytes else "gemm.cu"), blocks, threads,
+    return Kernel(name, CUDA + ("products/gemm_bytes.cu" if by_bytes else "products/gemm.cu"), blocks, threads,
                   stages * slices * (tile_rows + cols) * (depth + 8) * 2, counts.of(key)["registers"], [phase],
                   useful_bytes=phase.bytes, useful_flops=shape.flops() / (2 if by_bytes else 1), sass=key)
 
@@ -121,7 +121,7 @@ def codes(counts, name, shape, form="NibbleForm"):
     """Weights kept as codes, groups of 128 inputs."""
     rows, inputs, out = shape.rows, shape.inputs, shape.out
     nibbles = form == "NibbleForm"
-    chunk_bytes = constant("kNibbleChunkBytes" if nibbles else "kE4m3ChunkBytes", CUDA + "code_places.h")
+    chunk_bytes = constant("kNibbleChunkBytes" if nibbles else "kE4m3ChunkBytes", CUDA + "codes/code_places.h")
     few, many = tile("Few", CODES, nibbles), tile("Many", CODES, nibbles)
     if rows <= 16:
         numbers = few if out < 132 * 64 else tile("FewOfMany", CODES, nibbles)
@@ -207,7 +207,7 @@ def library(name, shape, splits=True):
             sums = rows * out * 4 * 2 * pieces if pieces > 1 else 0
             phase = Phase(bytes=moved + sums, block_bytes=(tile_rows + cols) * inputs / pieces * 2, in_flight=(stages - 1) * stage,
                           flops=2 * tile_rows * cols * inputs / pieces, rate="tensor")
-            found.append(Kernel(name, CUDA + "cublaslt_library.cc", tiles * pieces, 384, stages * stage, 168, [phase], useful_bytes=moved,
+            found.append(Kernel(name, CUDA + "libraries/cublaslt_library.cc", tiles * pieces, 384, stages * stage, 168, [phase], useful_bytes=moved,
                                 useful_flops=shape.flops(), launches=2 if pieces > 1 else 1, sass="cuBLASLt"))
     return Library(found)
 

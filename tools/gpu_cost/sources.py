@@ -1,6 +1,7 @@
 """Numbers that describe the code, read from the code: what is not found is an error that names it."""
 import functools
 import os
+import pathlib
 import re
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -46,60 +47,68 @@ def tile(name, path, zeros=False):
         if choice := re.fullmatch(r"Form::kZeros \? (\d+) : (\d+)", word):
             word = choice[1] if zeros else choice[2]
         if word.startswith("k"):
-            word = str(constant(word, CUDA + ("gemm_tiles.h" if word == "kMostSlices" else "expert_kernels.h")))
+            word = str(constant(word, CUDA + ("products/gemm_tiles.h" if word == "kMostSlices" else "layers/expert_kernels.h")))
         numbers.append(int(word))
     return tuple(numbers)
+
+
+@functools.cache
+def kernel_source(stem):
+    """Where the source of an object lies among the rooms of src/ops/cuda."""
+    found = [str(path.relative_to(ROOT)) for path in pathlib.Path(ROOT, CUDA).rglob(stem + ".cu")]
+    if len(found) != 1:
+        raise Changed(f"{CUDA} has {len(found)} sources {stem}.cu")
+    return found[0]
 
 
 def kernels_of_header():
     """The launch functions that the kernels' headers declare."""
     names = set()
-    for header in sorted(os.listdir(os.path.join(ROOT, CUDA))):
-        if header.endswith(".h"):
-            names.update(re.findall(r"^void (launch_\w+)\(", text(CUDA + header), re.MULTILINE))
+    for header in sorted(pathlib.Path(ROOT, CUDA).rglob("*.h")):
+        names.update(re.findall(r"^void (launch_\w+)\(", text(header.relative_to(ROOT)), re.MULTILINE))
     return names
 
 
 DECODER = "src/model/blocks/text_decoder.cc"
 # What steps.py, products.py, attention.py and rows.py do as the launches do it. The test looks for each.
 HELD = [
-    (CUDA + "gemm_tiles.h", r"is_sliced\(std::int64_t out\) \{ return out < 3072; \}"),
-    (CUDA + "gemm_tiles.h", r"return out >= 264 \* tile_cols;"),
-    (CUDA + "gemm_tiles.h", r"if \(args.y.rows > 64\) sliced \? by.template operator\(\)<LargeTileOfSlices, true>\(\) "
+    (CUDA + "products/gemm_tiles.h", r"is_sliced\(std::int64_t out\) \{ return out < 3072; \}"),
+    (CUDA + "products/gemm_tiles.h", r"return out >= 264 \* tile_cols;"),
+    (CUDA + "products/gemm_tiles.h", r"if \(args.y.rows > 64\) sliced \? by.template operator\(\)<LargeTileOfSlices, true>\(\) "
                             r": by.template operator\(\)<LargeTile, false>\(\); else if \(args.y.rows > 16\)"),
-    (CUDA + "gemm_tiles.h", r"kStride = kDepth \+ 8;"),
-    (CUDA + "gemm_tiles.h", r"kThreads = kSlices \* kSliceThreads;"),
-    (CUDA + "gemm_codes.cu", r"!blocks && args.y.rows <= 32"),
-    (CUDA + "gemm_codes.cu", r"weight.rows < 132 \* 64 \? by.template operator\(\)<Few, true>\(\) : by.template operator\(\)<FewOfMany, true>\(\)"),
-    (CUDA + "gemm_codes.cu", r"args.y.rows <= 64 && weight.rows < 132 \* 128"),
-    (CUDA + "gemm_e4m3.cu", r"args.y.cols < 264 \* 64"),
-    (CUDA + "gemm_e4m3.cu", r"args.y.rows <= 64 && args.y.cols < 132 \* 128"),
-    (CUDA + "attention_fetch.h", r"kTokens = kDim > 128 \? 32 : 64;"),
-    (CUDA + "attention_few.h", r"kPlaces = 5;"),
-    (CUDA + "attention_launch.h", r"kSharedBytes = kQueryBytes<kDim> \+ 2 \* AttentionStage<Of, kDim>::kBytes;"),
-    (CUDA + "attention_tiles.h", r"kQueriesInRegisters = kDim <= 96;"),
-    (CUDA + "attention_splits.cc", r"splits \* call.kv_heads \* \(call.least_parts > 0 \? 4 : 5\) / \(4 \* kAttentionBlocks\);"),
-    (CUDA + "flash_plan.h", r"return \(keys \+ form.key_rows - 1\) / form.key_rows \* form.key_rows \+ form.query_rows;"),
-    (CUDA + "attention_merge.cu", r"join_row<kWidth, kCoded, \(kWidth > 128 \? 8 : 16\)>"),
-    (CUDA + "norm_sum.h", r"return cols <= std::int64_t\{32\} \* pack \* 2 \? 32 : kNormBlock;"),
-    (CUDA + "qkv.cu", r"each = heads \+ \(args.v.data != nullptr \? 2 : 1\) \* kv_heads;"),
-    (CUDA + "grid.h", r"blocks < 16384 \? blocks : 16384"),
-    (CUDA + "row_stats.cu", r"constexpr int kBlock = 1024;"),
-    (CUDA + "sample.cu", r"while \(threads < kMostThreads && threads \* 8 < args.logits.cols\) threads \*= 2;"),
-    (CUDA + "sample.cu", r"by_rank && of.top_k == 1"),
-    (CUDA + "flash_attention.h", r"kFlashRows = 128;"),
+    (CUDA + "products/gemm_tiles.h", r"kStride = kDepth \+ 8;"),
+    (CUDA + "products/gemm_tiles.h", r"kThreads = kSlices \* kSliceThreads;"),
+    (CUDA + "products/gemm_codes.cu", r"!blocks && args.y.rows <= 32"),
+    (CUDA + "products/gemm_codes.cu", r"weight.rows < 132 \* 64 \? by.template operator\(\)<Few, true>\(\) : by.template operator\(\)<FewOfMany, true>\(\)"),
+    (CUDA + "products/gemm_codes.cu", r"args.y.rows <= 64 && weight.rows < 132 \* 128"),
+    (CUDA + "products/gemm_e4m3.cu", r"args.y.cols < 264 \* 64"),
+    (CUDA + "products/gemm_e4m3.cu", r"args.y.rows <= 64 && args.y.cols < 132 \* 128"),
+    (CUDA + "attention/attention_fetch.h", r"kTokens = kDim > 128 \? 32 : 64;"),
+    (CUDA + "attention/attention_few.h", r"kPlaces = 5;"),
+    (CUDA + "attention/attention_launch.h", r"kSharedBytes = kQueryBytes<kDim> \+ 2 \* AttentionStage<Of, kDim>::kBytes;"),
+    (CUDA + "attention/attention_tiles.h", r"kQueriesInRegisters = kDim <= 96;"),
+    (CUDA + "attention/attention_splits.cc", r"splits \* call.kv_heads \* \(call.least_parts > 0 \? 4 : 5\) / \(4 \* kAttentionBlocks\);"),
+    (CUDA + "libraries/flash_plan.h", r"return \(keys \+ form.key_rows - 1\) / form.key_rows \* form.key_rows \+ form.query_rows;"),
+    (CUDA + "attention/attention_merge.cu", r"join_row<kWidth, kCoded, \(kWidth > 128 \? 8 : 16\)>"),
+    (CUDA + "rows/norm_sum.h", r"return cols <= std::int64_t\{32\} \* pack \* 2 \? 32 : kNormBlock;"),
+    (CUDA + "products/qkv.cu", r"each = heads \+ \(args.v.data != nullptr \? 2 : 1\) \* kv_heads;"),
+    (CUDA + "rows/grid.h", r"blocks < 16384 \? blocks : 16384"),
+    (CUDA + "rows/row_stats.cu", r"constexpr int kBlock = 1024;"),
+    (CUDA + "rows/sample.cu", r"while \(threads < kMostThreads && threads \* 8 < args.logits.cols\) threads \*= 2;"),
+    (CUDA + "rows/sample.cu", r"by_rank && of.top_k == 1"),
+    (CUDA + "libraries/flash_attention.h", r"kFlashRows = 128;"),
     (DECODER, r"stream.normed_gemm\(\{norm, product\}\);"),
     (DECODER, r"stream.qkv\(\{.plan = &plan,"),
     (DECODER, r"stream.normed_mlp\(\{.norm = norm,"),
-    (CUDA + "cuda_fused.cc", r"if \(!gated_product\(&args.norm, args.mlp\)\) return Stream::normed_mlp\(args\);"),
-    (CUDA + "cuda_fused.cc", r"if \(!gated_product\(nullptr, args\)\) return Stream::mlp\(args\);"),
-    (CUDA + "few_gemm.cu", r"shared_bytes<decltype\(tile\)>\(args\) <= 101376 && \(args.norm == nullptr \|\| packs <= kMostNormPacks \* tile.kThreads\);"),
-    (CUDA + "attention_parts.h", r"return \(merge.rows \+ 3\) / 4 \* \(\(merge.splits \+ kJoinedAhead - 1\) / kJoinedAhead\) <= kMostJoinTrips;"),
+    (CUDA + "products/cuda_fused.cc", r"if \(!gated_product\(&args.norm, args.mlp\)\) return Stream::normed_mlp\(args\);"),
+    (CUDA + "products/cuda_fused.cc", r"if \(!gated_product\(nullptr, args\)\) return Stream::mlp\(args\);"),
+    (CUDA + "products/few_gemm.cu", r"shared_bytes<decltype\(tile\)>\(args\) <= 101376 && \(args.norm == nullptr \|\| packs <= kMostNormPacks \* tile.kThreads\);"),
+    (CUDA + "attention/attention_parts.h", r"return \(merge.rows \+ 3\) / 4 \* \(\(merge.splits \+ kJoinedAhead - 1\) / kJoinedAhead\) <= kMostJoinTrips;"),
     ("src/model/blocks/blocks.h", r"kMlpRows = 2048;"),
     ("src/model/towers/vision_stack.cc", r"for \(; begin < end; begin \+= kMlpRows\)"),
-    (CUDA + "product_choice.cc", r"for \(std::size_t at = 1; at < kRowClassCount; \+\+at\)"),
-    (CUDA + "product_table.h", r"kClearlyQuicker = 1.4;"),
-    (CUDA + "product_table.h", r"kMostTimedRows = 256;"),
+    (CUDA + "libraries/product_choice.cc", r"for \(std::size_t at = 1; at < kRowClassCount; \+\+at\)"),
+    (CUDA + "libraries/product_table.h", r"kClearlyQuicker = 1.4;"),
+    (CUDA + "libraries/product_table.h", r"kMostTimedRows = 256;"),
 ]
 
 

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "api/pages/error_table.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 namespace saccade::api {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "api/requests/fields.h"
+#include "api/requests/fields/fields.h"
 #include "base/result.h"
 
 namespace saccade::api {

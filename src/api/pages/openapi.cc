@@ -7,12 +7,12 @@
 #include "api/requests/chat_request.h"
 #include "api/requests/completion_request.h"
 #include "api/requests/embeddings.h"
-#include "api/requests/fields.h"
+#include "api/requests/fields/fields.h"
 #include "api/requests/messages_request.h"
 #include "api/requests/response_request.h"
 #include "api/requests/similarity.h"
 #include "api/requests/tokenize_request.h"
-#include "base/ascii.h"
+#include "base/text/ascii.h"
 
 namespace saccade::api {
 namespace {
@@ -269,7 +269,7 @@ constexpr Endpoint kEndpoints[] = {
 };
 
 template <auto Parse>
-Result<void> parse(std::string_view body) {
+Result<void> parse_body(std::string_view body) {
   TRY_DO(Parse(body).map([](auto&&) {}));
   return {};
 }
@@ -277,20 +277,23 @@ Result<void> parse(std::string_view body) {
 std::vector<RequestSchema> ask_parsers() {
   constexpr std::string_view kChat = R"({"messages": [{"role": "user", "content": "x"}]})";
   std::vector<RequestSchema> schemas = {
-      {"ChatCompletionRequest", kChat, parse<parse_chat_request>, {}},
-      {"CompletionRequest", R"({"prompt": "x"})", parse<parse_completion_request>, {}},
-      {"ResponseRequest", R"({"input": "x"})", parse<parse_response_request>, {}},
+      {"ChatCompletionRequest", kChat, parse_body<parse_chat_request>, {}},
+      {"CompletionRequest", R"({"prompt": "x"})", parse_body<parse_completion_request>, {}},
+      {"ResponseRequest", R"({"input": "x"})", parse_body<parse_response_request>, {}},
       {"MessagesRequest",
        R"({"messages": [{"role": "user", "content": "x"}], "max_tokens": 1})",
-       parse<parse_messages_request>,
+       parse_body<parse_messages_request>,
        {}},
-      {"CountTokensRequest", kChat, parse<parse_count_tokens_request>, {}},
-      {"EmbeddingRequest", R"({"input": "x"})", parse<parse_embedding_request>, {}},
-      {"PoolingRequest", R"({"input": "x"})", parse<parse_pooling_request>, {}},
-      {"ScoreRequest", R"({"text_1": "x", "text_2": "x"})", parse<parse_score_request>, {}},
-      {"RerankRequest", R"({"query": "x", "documents": ["x"]})", parse<parse_rerank_request>, {}},
-      {"TokenizeRequest", R"({"prompt": "x"})", parse<parse_tokenize_request>, {}},
-      {"DetokenizeRequest", R"({"tokens": [1]})", parse<parse_detokenize_request>, {}},
+      {"CountTokensRequest", kChat, parse_body<parse_count_tokens_request>, {}},
+      {"EmbeddingRequest", R"({"input": "x"})", parse_body<parse_embedding_request>, {}},
+      {"PoolingRequest", R"({"input": "x"})", parse_body<parse_pooling_request>, {}},
+      {"ScoreRequest", R"({"text_1": "x", "text_2": "x"})", parse_body<parse_score_request>, {}},
+      {"RerankRequest",
+       R"({"query": "x", "documents": ["x"]})",
+       parse_body<parse_rerank_request>,
+       {}},
+      {"TokenizeRequest", R"({"prompt": "x"})", parse_body<parse_tokenize_request>, {}},
+      {"DetokenizeRequest", R"({"tokens": [1]})", parse_body<parse_detokenize_request>, {}},
   };
   for (RequestSchema& schema : schemas) {
     AcceptedMembers accepted;

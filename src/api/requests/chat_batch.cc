@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "api/pages/limits.h"
-#include "api/requests/fields.h"
+#include "api/requests/fields/fields.h"
 #include "base/json.h"
 
 namespace saccade::api {

@@ -2,9 +2,9 @@
 
 #include "api/pages/limits.h"
 #include "api/requests/conversation.h"
-#include "api/requests/fields.h"
+#include "api/requests/fields/fields.h"
 #include "api/requests/rows_file.h"
-#include "base/base64.h"
+#include "base/text/base64.h"
 
 namespace saccade::api {
 namespace {

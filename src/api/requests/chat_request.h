@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "api/requests/sampling_fields.h"
-#include "api/requests/tool_fields.h"
-#include "api/requests/video_part.h"
+#include "api/requests/fields/sampling_fields.h"
+#include "api/requests/fields/tool_fields.h"
+#include "api/requests/fields/video_part.h"
 #include "base/json.h"
 #include "base/result.h"
 

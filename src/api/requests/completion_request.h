@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "api/requests/prompt_field.h"
-#include "api/requests/sampling_fields.h"
+#include "api/requests/fields/prompt_field.h"
+#include "api/requests/fields/sampling_fields.h"
 #include "base/result.h"
 
 namespace saccade::api {

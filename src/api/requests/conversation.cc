@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "api/pages/limits.h"
-#include "api/requests/fields.h"
-#include "api/requests/member_check.h"
+#include "api/requests/fields/fields.h"
+#include "api/requests/fields/member_check.h"
 
 namespace saccade::api {
 

@@ -4,16 +4,14 @@
 #include <iterator>
 
 #include "api/pages/limits.h"
-#include "api/requests/fields.h"
-#include "api/requests/sampling_fields.h"
-#include "base/base64.h"
+#include "api/requests/fields/fields.h"
+#include "api/requests/fields/sampling_fields.h"
+#include "base/text/base64.h"
 
 namespace saccade::api {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "floats are sent as they lie in memory");
-
-constexpr std::int64_t kMaxTokens = 4'194'304;
 
 // Shortest decimals that read back as the same float32.
 void write_floats(json::JsonWriter& w, std::span<const float> values) {
@@ -58,8 +56,9 @@ Result<EmbeddingRequest> parse_inputs(Fields& fields, RequestKind kind) {
     return invalid("encoding_format", "'encoding_format' is '{}', 'float' or 'base64' is required",
                    format->substr(0, 40));
   if (format && *format == "base64") request.format = EncodingFormat::kBase64;
-  TRY(request.dimensions, fields.integer("dimensions", 1, kMaxTokens));
-  TRY(request.truncate_prompt_tokens, fields.integer("truncate_prompt_tokens", -1, kMaxTokens));
+  TRY(request.dimensions, fields.integer("dimensions", 1, kMaxPooledTokens));
+  TRY(request.truncate_prompt_tokens,
+      fields.integer("truncate_prompt_tokens", -1, kMaxPooledTokens));
   TRY_DO(check_truncation_side(fields));
   TRY(const auto add_special, fields.boolean("add_special_tokens"));
   request.add_special_tokens = add_special.value_or(true);

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "api/requests/similarity.h"
-#include "base/base64.h"
+#include "base/text/base64.h"
 
 namespace saccade::api {
 namespace {

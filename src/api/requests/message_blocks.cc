@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "api/pages/limits.h"
-#include "api/requests/fields.h"
+#include "api/requests/fields/fields.h"
 
 namespace saccade::api {
 namespace {
 
-constexpr std::string_view kParam = "messages";
+constexpr std::string_view kMessagesParam = "messages";
 
 // What Claude Code puts before its instructions: another one in each request, and nothing to read
 // for a model. Left out, so that the rest is found in the prefix cache.
@@ -18,7 +18,7 @@ constexpr std::string_view kBilling = "x-anthropic-billing-header";
 
 Result<const json::object*> object_of(const json::value& v, std::string_view where) {
   if (!v.is_object())
-    return invalid(kParam, "{} is {}, an object is required", where, json::kind_name(v));
+    return invalid(kMessagesParam, "{} is {}, an object is required", where, json::kind_name(v));
   TRY_DO(within(limits::kMessageMembers, v.get_object().size(), where));
   return &v.get_object();
 }
@@ -35,29 +35,29 @@ Result<void> read_image_block(const json::object& block, std::string_view where,
                               Conversation& into) {
   const json::value* v = json::find(block, "source");
   if (v == nullptr || !v->is_object())
-    return invalid(kParam, "{}: 'source' is {}, an object is required", where,
+    return invalid(kMessagesParam, "{}: 'source' is {}, an object is required", where,
                    v == nullptr ? "missing" : json::kind_name(*v));
   const json::object& source = v->get_object();
   const std::string_view type = type_of(source);
   ImagePart image;
   if (type == "url") {
-    TRY(image.url, string_of(source, "url", kParam, where));
+    TRY(image.url, string_of(source, "url", kMessagesParam, where));
   } else if (type == "base64") {
-    TRY(const std::string media, string_of(source, "media_type", kParam, where));
+    TRY(const std::string media, string_of(source, "media_type", kMessagesParam, where));
     if (!is_media_type(media))
-      return invalid(kParam,
+      return invalid(kMessagesParam,
                      "{}: 'media_type' is '{}', image/jpeg, image/png and the like are known",
                      where, media.substr(0, 40));
-    TRY(const std::string data, string_of(source, "data", kParam, where));
+    TRY(const std::string data, string_of(source, "data", kMessagesParam, where));
     image.url = fmt::format("data:{};base64,{}", media, data);
   } else if (type == "file") {
-    return invalid(kParam,
+    return invalid(kMessagesParam,
                    "{}: a source of type 'file' is not supported: this server keeps no files; give "
                    "the image as base64 or as a url",
                    where);
   } else {
-    return invalid(kParam, "{}: the source has the type '{}'; base64 and url are supported", where,
-                   type.substr(0, 40));
+    return invalid(kMessagesParam, "{}: the source has the type '{}'; base64 and url are supported",
+                   where, type.substr(0, 40));
   }
   return into.image(std::move(image), where);
 }
@@ -67,20 +67,20 @@ Result<void> read_shown(const json::object& block, std::string_view where, std::
                         Conversation& into) {
   const std::string_view type = type_of(block);
   if (type == "text") {
-    TRY_DO(check_contents(block, {"text"}, kParam, where));
-    TRY(std::string text, string_of(block, "text", kParam, where));
+    TRY_DO(check_contents(block, {"text"}, kMessagesParam, where));
+    TRY(std::string text, string_of(block, "text", kMessagesParam, where));
     return into.text(std::move(text), where);
   }
   if (type == "image") {
-    TRY_DO(check_contents(block, {"source"}, kParam, where));
+    TRY_DO(check_contents(block, {"source"}, kMessagesParam, where));
     return read_image_block(block, where, into);
   }
-  return invalid(kParam, "{}: a block of type '{}' is not supported here; {} are", where,
+  return invalid(kMessagesParam, "{}: a block of type '{}' is not supported here; {} are", where,
                  type.substr(0, 40), known);
 }
 
 Result<void> read_result(const json::object& block, std::string_view where, Conversation& into) {
-  TRY(const std::string id, string_of(block, "tool_use_id", kParam, where));
+  TRY(const std::string id, string_of(block, "tool_use_id", kMessagesParam, where));
   TRY(const bool failed, json::get_bool_or(block, "is_error", false));
   const json::value* content = json::find(block, "content");
   const bool list = content != nullptr && content->is_array();
@@ -90,7 +90,7 @@ Result<void> read_result(const json::object& block, std::string_view where, Conv
   if (content == nullptr) return into.text("", where);
   if (content->is_string()) return into.text(std::string(content->get_string()), where);
   if (!list)
-    return invalid(kParam, "{}: 'content' is {}, a string or an array is required", where,
+    return invalid(kMessagesParam, "{}: 'content' is {}, a string or an array is required", where,
                    json::kind_name(*content));
   std::size_t number = 0;
   for (const json::value& v : content->get_array()) {
@@ -113,31 +113,31 @@ Result<void> read_assistants(const json::object& block, std::string_view where,
                              Conversation& into) {
   const std::string_view type = type_of(block);
   if (type == "text") {
-    TRY_DO(check_contents(block, {"text"}, kParam, where));
-    TRY(std::string text, string_of(block, "text", kParam, where));
+    TRY_DO(check_contents(block, {"text"}, kMessagesParam, where));
+    TRY(std::string text, string_of(block, "text", kMessagesParam, where));
     if (!into.last_is_assistant() || into.last_has_calls()) TRY_DO(into.begin("assistant", false));
     return into.text(std::move(text), where);
   }
   if (type == "tool_use") {
-    TRY(const std::string id, string_of(block, "id", kParam, where));
-    TRY(const std::string name, string_of(block, "name", kParam, where));
+    TRY(const std::string id, string_of(block, "id", kMessagesParam, where));
+    TRY(const std::string name, string_of(block, "name", kMessagesParam, where));
     const json::value* input = json::find(block, "input");
     if (input == nullptr || !input->is_object())
-      return invalid(kParam, "{}: 'input' is {}, an object is required", where,
+      return invalid(kMessagesParam, "{}: 'input' is {}, an object is required", where,
                      input == nullptr ? "missing" : json::kind_name(*input));
     TRY_DO(into.assistant(false));
     return into.call(id, name, *input, where);
   }
   if (type == "thinking") {
-    TRY_DO(check_contents(block, {"thinking"}, kParam, where));
-    TRY(const std::string text, string_of(block, "thinking", kParam, where));
+    TRY_DO(check_contents(block, {"thinking"}, kMessagesParam, where));
+    TRY(const std::string text, string_of(block, "thinking", kMessagesParam, where));
     TRY_DO(into.assistant(true));
     into.reasoning(text);
     return {};
   }
   // Another server's, which it alone can read.
   if (type == "redacted_thinking") return {};
-  return invalid(kParam,
+  return invalid(kMessagesParam,
                  "{}: a block of type '{}' is not supported here; text, thinking and tool_use are",
                  where, type.substr(0, 40));
 }
@@ -172,14 +172,14 @@ Result<void> read_system(const json::value& system, Conversation& into) {
 
 Result<void> read_turn(const json::value& v, std::string_view where, Conversation& into) {
   TRY(const json::object* message, object_of(v, where));
-  TRY(std::string role, string_of(*message, "role", kParam, where));
+  TRY(std::string role, string_of(*message, "role", kMessagesParam, where));
   // What Claude Code calls what its user did not write himself.
   if (role == "ctx" || role == "msg") role = "user";
   if (role != "user" && role != "assistant" && role != "system")
-    return invalid(kParam, "{}: the role is '{}'; user, assistant and system are known", where,
-                   role.substr(0, 40));
+    return invalid(kMessagesParam, "{}: the role is '{}'; user, assistant and system are known",
+                   where, role.substr(0, 40));
   const json::value* content = json::find(*message, "content");
-  if (content == nullptr) return invalid(kParam, "{}: 'content' is missing", where);
+  if (content == nullptr) return invalid(kMessagesParam, "{}: 'content' is missing", where);
   if (role == "system") return read_system(*content, into);
   if (content->is_string()) {
     const bool goes_on = !into.empty() && into.last().role == role && !into.last_has_calls();
@@ -187,10 +187,11 @@ Result<void> read_turn(const json::value& v, std::string_view where, Conversatio
     return into.text(std::string(content->get_string()), where);
   }
   if (!content->is_array())
-    return invalid(kParam, "{}: 'content' is {}, a string or an array of blocks is required", where,
+    return invalid(kMessagesParam,
+                   "{}: 'content' is {}, a string or an array of blocks is required", where,
                    json::kind_name(*content));
   if (content->get_array().empty() && role == "user")
-    return invalid(kParam, "{}: 'content' is empty, at least one block is required", where);
+    return invalid(kMessagesParam, "{}: 'content' is empty, at least one block is required", where);
   std::size_t number = 0;
   for (const json::value& item : content->get_array()) {
     const std::string inner = fmt::format("{}.content[{}]", where, number++);

@@ -5,7 +5,7 @@
 
 #include "api/pages/limits.h"
 #include "api/requests/conversation.h"
-#include "api/requests/fields.h"
+#include "api/requests/fields/fields.h"
 #include "api/requests/message_blocks.h"
 
 namespace saccade::api {
@@ -119,7 +119,7 @@ Result<void> take_form(Fields& fields, ChatRequest& request) {
   return {};
 }
 
-Result<void> take_messages(Fields& fields, ChatRequest& request) {
+Result<void> take_turns(Fields& fields, ChatRequest& request) {
   const json::value* system = fields.take("system");
   TRY(const json::array* list, fields.array("messages"));
   if (list == nullptr) return invalid("messages", "'messages' is missing, an array is required");
@@ -166,7 +166,7 @@ Result<ChatRequest> parse(std::string_view body, bool needs_max_tokens) {
   TRY_DO(take_template_fields(fields, request));
   request.add_generation_prompt = true;
   TRY_DO(take_thinking(fields, request));
-  TRY_DO(take_messages(fields, request));
+  TRY_DO(take_turns(fields, request));
   TRY_DO(take_tools(fields, request));
   TRY_DO(take_form(fields, request));
   TRY(const json::object* metadata, fields.object("metadata"));

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "api/requests/conversation.h"
-#include "api/requests/fields.h"
+#include "api/requests/fields/fields.h"
 
 namespace saccade::api {
 namespace {

@@ -7,7 +7,7 @@
 #include "api/answers/response_items.h"
 #include "api/pages/limits.h"
 #include "api/requests/conversation.h"
-#include "api/requests/fields.h"
+#include "api/requests/fields/fields.h"
 
 namespace saccade::api {
 namespace {
@@ -93,7 +93,7 @@ Result<json::value> allowed_choice(const json::object& choice) {
 }
 
 // tools and tool_choice in chat's shape, read by chat's reader.
-Result<void> take_tools(Fields& fields, ResponseRequest& request) {
+Result<void> take_response_tools(Fields& fields, ResponseRequest& request) {
   json::object chat;
   TRY(const json::array* list, fields.array("tools"));
   if (list != nullptr) {
@@ -245,7 +245,7 @@ Result<ResponseRequest> parse_response_request(std::string_view body) {
     return invalid("min_tokens",
                    "'min_tokens' is {}, 'max_output_tokens' is {}: it must not be larger",
                    sampling.min_tokens, *sampling.max_tokens);
-  TRY_DO(take_tools(fields, request));
+  TRY_DO(take_response_tools(fields, request));
   TRY_DO(take_metadata(fields, request));
   TRY_DO(take_streaming(fields, request));
   TRY_DO(take_template_fields(fields, request.chat));

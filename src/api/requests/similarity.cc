@@ -7,13 +7,11 @@
 
 #include "api/pages/limits.h"
 #include "api/requests/embeddings.h"
-#include "api/requests/fields.h"
-#include "api/requests/sampling_fields.h"
+#include "api/requests/fields/fields.h"
+#include "api/requests/fields/sampling_fields.h"
 
 namespace saccade::api {
 namespace {
-
-constexpr std::int64_t kMaxTokens = 4'194'304;
 
 // A text, or {"text": ...}, as Jina's and Cohere's documents are.
 Result<CompletionPrompt> read_text(const json::value& v, std::string_view where) {
@@ -71,7 +69,8 @@ Result<void> take_common(Fields& fields, RequestKind kind, SimilarityRequest& re
   TRY_DO(fields.settle(kind));
   TRY(auto model, fields.text("model"));
   request.model = std::move(model).value_or("");
-  TRY(request.truncate_prompt_tokens, fields.integer("truncate_prompt_tokens", -1, kMaxTokens));
+  TRY(request.truncate_prompt_tokens,
+      fields.integer("truncate_prompt_tokens", -1, kMaxPooledTokens));
   TRY_DO(check_truncation_side(fields));
   TRY(request.request_id, take_request_id(fields));
   return {};

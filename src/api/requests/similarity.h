@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "api/answers/responses.h"
-#include "api/requests/prompt_field.h"
+#include "api/requests/fields/prompt_field.h"
 #include "base/result.h"
 
 namespace saccade::api {

@@ -1,7 +1,7 @@
 #include "api/requests/tokenize_request.h"
 
 #include "api/pages/limits.h"
-#include "api/requests/fields.h"
+#include "api/requests/fields/fields.h"
 
 namespace saccade::api {
 

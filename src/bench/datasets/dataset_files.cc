@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "bench/datasets/parquet_file.h"
-#include "bench/datasets/pickle.h"
+#include "bench/datasets/pickles/pickle.h"
 #include "bench/datasets/python_random.h"
 #include "bench/datasets/text_file.h"
 

@@ -7,10 +7,10 @@
 #include <system_error>
 #include <thread>
 
-#include "base/base64.h"
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/rng.h"
+#include "base/text/base64.h"
 #include "bench/datasets/text_file.h"
 #include "image/pixels.h"
 

@@ -8,8 +8,8 @@
 #include <fstream>
 #include <set>
 
-#include "base/base64.h"
 #include "base/hash.h"
+#include "base/text/base64.h"
 #include "image/pixels.h"
 
 namespace saccade::bench {

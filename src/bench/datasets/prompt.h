@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bench/log/run_log.h"
-#include "net/http_client.h"
+#include "net/client/http_client.h"
 
 namespace saccade::bench {
 

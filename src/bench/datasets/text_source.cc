@@ -45,9 +45,9 @@ MadeText fill_up(std::string text, std::int32_t tokens, std::int32_t length, Cou
   return {std::move(text), tokens};
 }
 
-class TokenSource final : public TextSource {
+class TokenTextSource final : public TextSource {
  public:
-  explicit TokenSource(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {
+  explicit TokenTextSource(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {
     for (TokenId id = 0; id < tokenizer.vocab_size(); ++id)
       if (!tokenizer.is_special(id) && !tokenizer.piece(id).empty()) allowed_.push_back(id);
   }
@@ -205,7 +205,7 @@ class CountedSource final : public TextSource {
 }  // namespace
 
 std::unique_ptr<TextSource> make_token_source(const Tokenizer& tokenizer) {
-  return std::make_unique<TokenSource>(tokenizer);
+  return std::make_unique<TokenTextSource>(tokenizer);
 }
 Result<std::unique_ptr<TextSource>> make_counted_source(TokenCounter counter) {
   TRY(const std::int32_t plain, counter("the", false));

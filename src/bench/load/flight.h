@@ -7,7 +7,7 @@
 
 #include "bench/load/stream_event.h"
 #include "bench/log/run_log.h"
-#include "net/http_client.h"
+#include "net/client/http_client.h"
 #include "net/sse.h"
 
 namespace saccade::bench {

@@ -7,7 +7,7 @@
 
 #include "bench/datasets/conversation.h"
 #include "bench/datasets/dataset_choice.h"
-#include "bench/load/run_health.h"
+#include "bench/load/server/run_health.h"
 
 #ifndef SACCADE_VERSION
 #define SACCADE_VERSION "development"

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "bench/load/measured_run.h"
-#include "bench/load/server_process.h"
+#include "bench/load/server/server_process.h"
 #include "bench/metrics/metrics.h"
 #include "bench/serve_settings.h"
 

@@ -141,12 +141,12 @@ Result<RunLog> run_load(const LoadSettings& settings, const ArrivalPlan& arrival
     TRY(auto worker, LoadWorker::create(run, i, stride));
     workers.push_back(std::move(worker));
   }
-  run.origin = SteadyClock().now() + kLead;
+  run.origin = steady_now() + kLead;
   header.origin_wall_ns = wall_clock_now() + kLead;
   for (const auto& worker : workers) worker->start();
   Recorder never_begun(run.origin);
   std::string reason = watch(run, workers, control, never_begun);
-  const Nanos wall = SteadyClock().now() - run.origin;
+  const Nanos wall = steady_now() - run.origin;
   const ClientLoad load = load_of(workers, wall);
   if (control.on_progress) control.on_progress(progress_of(run, workers, wall));
 

@@ -11,7 +11,7 @@
 #include "bench/load/arrivals.h"
 #include "bench/load/request_body.h"
 #include "bench/log/run_log.h"
-#include "net/http_client.h"
+#include "net/client/http_client.h"
 
 namespace saccade::bench {
 

@@ -9,7 +9,7 @@
 
 #include "bench/load/live_view.h"
 #include "bench/load/load_runner.h"
-#include "bench/load/server_probe.h"
+#include "bench/load/server/server_probe.h"
 #include "bench/metrics/latency_histogram.h"
 #include "bench/metrics/metrics.h"
 #include "bench/mock/mock_server.h"

@@ -9,8 +9,6 @@ namespace {
 constexpr int kArrivalsPerTurn = 64;  // then the sockets have their turn
 constexpr Nanos kLagPeriod = 10 * kMillisecond;
 
-Nanos now() { return SteadyClock().now(); }
-
 void add(std::atomic<std::uint64_t>& counter, std::uint64_t amount = 1) {
   counter.fetch_add(amount, std::memory_order_relaxed);
 }
@@ -50,7 +48,7 @@ LoadWorker::~LoadWorker() { client_.reset(); }
 void LoadWorker::start() {
   recorder_ = Recorder(run_.origin);
   http_.post([this] {
-    lag_due_ = now() + kLagPeriod;
+    lag_due_ = steady_now() + kLagPeriod;
     measure_lag();
     arrivals_due();
   });
@@ -67,7 +65,7 @@ void LoadWorker::arrivals_due() {
   const std::vector<Nanos>& due = run_.arrivals.due;
   for (int taken = 0; next_ < due.size() && !run_.stopping; ++taken) {
     const Nanos when = run_.origin + due[next_];
-    if (taken >= kArrivalsPerTurn || when > now()) {
+    if (taken >= kArrivalsPerTurn || when > steady_now()) {
       return http_.at(when, [this] { arrivals_due(); });
     }
     arrive(next_);
@@ -80,7 +78,7 @@ void LoadWorker::arrive(std::uint32_t index) {
   run_.arrivals_left.fetch_sub(1);
   if (run_.settings.max_concurrency > 0 && !run_.admission.admit(index)) return;
   const Nanos scheduled = run_.arrivals.due[index];
-  const Nanos at = now() - run_.origin;
+  const Nanos at = steady_now() - run_.origin;
   // In a closed loop a request is due when its slot is free.
   begin(index, run_.requests[index], run_.arrivals.closed_loop ? at : scheduled,
         run_.arrivals.closed_loop ? at : scheduled);
@@ -107,7 +105,7 @@ void LoadWorker::begin(std::uint32_t index, const LoadRequest& request, Nanos sc
   sent.headers = run_.settings.headers;
   sent.headers.insert(sent.headers.end(), request.headers.begin(), request.headers.end());
   sent.body = request.body;
-  sent.deadline = now() + run_.settings.request_timeout;
+  sent.deadline = steady_now() + run_.settings.request_timeout;
   net::ClientHandlers handlers;
   handlers.on_headers = [flight](const net::ClientResponse& so_far) { flight->on_headers(so_far); };
   handlers.on_body = [this, flight](std::string_view bytes, Nanos at) {
@@ -139,7 +137,7 @@ void LoadWorker::ended_flight(Flight* flight, const net::ClientResponse& respons
   if (run_.settings.max_concurrency > 0 && !goes_on) {
     // The slot goes to whoever waits longest, on this thread: it is awake.
     if (const std::optional<std::uint32_t> next = run_.admission.release()) {
-      const Nanos at = now() - run_.origin;
+      const Nanos at = steady_now() - run_.origin;
       begin(*next, run_.requests[*next], run_.arrivals.closed_loop ? at : run_.arrivals.due[*next],
             at);
     }
@@ -166,7 +164,7 @@ bool LoadWorker::follow_up(const RequestRecord& record, const std::string& answe
 }
 
 void LoadWorker::measure_lag() {
-  const Nanos at = now();
+  const Nanos at = steady_now();
   if (at >= lag_due_) {
     loop_lag.add(at - lag_due_);
     lag_due_ = std::max(lag_due_ + kLagPeriod, at);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/end_signals.h"
+#include "base/threads/end_signals.h"
 #include "bench/load/live_view.h"
 
 namespace saccade::bench {
@@ -110,10 +110,10 @@ Result<RunLog> measure(const RunSettings& settings, const RunRequests& what,
   std::optional<LiveView> view;
   if (settings.progress) view.emplace(stderr);
   // The run's origin on the SteadyClock, from what it says of its age.
-  Nanos origin = SteadyClock().now();
+  Nanos origin = steady_now();
   LoadControl control;
   control.on_progress = [&](const LoadProgress& progress) {
-    origin = SteadyClock().now() - progress.elapsed;
+    origin = steady_now() - progress.elapsed;
     if (view) view->show(progress);
     if (stop.load()) control.stop.store(true);
   };

@@ -8,7 +8,7 @@
 
 #include "bench/datasets/dataset.h"
 #include "bench/load/load_runner.h"
-#include "bench/load/server_probe.h"
+#include "bench/load/server/server_probe.h"
 #include "text/tokenizer.h"
 
 namespace saccade::bench {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "bench/load/leg_runner.h"
-#include "bench/load/run_health.h"
+#include "bench/load/server/run_health.h"
 #include "bench/serve_command.h"
 
 namespace saccade::bench {

@@ -9,7 +9,7 @@ namespace saccade::bench {
 namespace {
 
 constexpr double kMaxTokens = 100'000'000;
-constexpr double kMaxSide = 65'535;
+constexpr double kMaxScenarioSide = 65'535;
 constexpr double kMaxImages = 1'000;
 
 tl::unexpected<Error> not_understood(std::string_view text, std::string_view why) {
@@ -97,7 +97,8 @@ bool interpret(char letter, const Groups& groups, Scenario& scenario) {
     case 'I':
       scenario.kind = Scenario::Kind::kImage;
       if (!one || first.size() < 2 || first.size() > 3) return false;
-      if (!whole(first[0], 1, kMaxSide) || !whole(first[1], 1, kMaxSide)) return false;
+      if (!whole(first[0], 1, kMaxScenarioSide) || !whole(first[1], 1, kMaxScenarioSide))
+        return false;
       if (first.size() == 3 && !whole(first[2], 1, kMaxImages)) return false;
       scenario.width = static_cast<std::int32_t>(first[0]);
       scenario.height = static_cast<std::int32_t>(first[1]);

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/json.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 namespace saccade::bench {
 namespace {

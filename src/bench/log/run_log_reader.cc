@@ -50,7 +50,7 @@ Result<void> take_double(const json::object& from, std::string_view name, double
   return {};
 }
 
-Result<void> take_text(const json::object& from, std::string_view name, std::string& into) {
+Result<void> take_member(const json::object& from, std::string_view name, std::string& into) {
   TRY(into, json::get_string_or(from, name, into));
   return {};
 }
@@ -112,11 +112,11 @@ Result<Nanos> instant_from(const json::value& v, std::string_view name) {
 
 Result<void> take_host(const json::object& line, HostFacts& host) {
   TRY(const json::object* from, object_of(line, "host"));
-  TRY_DO(take_text(*from, "name", host.name));
-  TRY_DO(take_text(*from, "cpu", host.cpu));
+  TRY_DO(take_member(*from, "name", host.name));
+  TRY_DO(take_member(*from, "cpu", host.cpu));
   TRY_DO(take_int(*from, "cores", host.cores, 0, kInt32Max));
   TRY_DO(take_int(*from, "memory_bytes", host.memory_bytes, 0, kInt64Max));
-  return take_text(*from, "kernel", host.kernel);
+  return take_member(*from, "kernel", host.kernel);
 }
 
 Result<void> take_seed(const json::object& line, std::uint64_t& seed) {
@@ -160,7 +160,7 @@ Result<void> read_header(const json::object& line, RunHeader& h) {
       {"arrival_hash", &h.arrival_hash},
       {"ramp_up_strategy", &h.ramp_up_strategy},
   }};
-  for (const auto& [name, into] : texts) TRY_DO(take_text(line, name, *into));
+  for (const auto& [name, into] : texts) TRY_DO(take_member(line, name, *into));
   TRY_DO(take_pairs(line, "server_parameters", h.server_parameters));
   TRY_DO(take_pairs(line, "metadata", h.metadata));
   TRY_DO(take_double(line, "request_rate", h.request_rate));
@@ -192,9 +192,9 @@ Result<void> read_prompt(const json::object& line, RunLog& log) {
   std::int64_t stated = 0;
   TRY_DO(take_int(line, "prompt", stated, index, index));
   PromptRecord p;
-  TRY_DO(take_text(line, "row", p.row_id));
-  TRY_DO(take_text(line, "hash", p.content_hash));
-  TRY_DO(take_text(line, "label", p.label));
+  TRY_DO(take_member(line, "row", p.row_id));
+  TRY_DO(take_member(line, "hash", p.content_hash));
+  TRY_DO(take_member(line, "label", p.label));
   TRY_DO(take_int(line, "text_tokens", p.text_tokens, -1, kInt32Max));
   TRY_DO(take_int(line, "image_tokens", p.predicted_image_tokens, -1, kInt32Max));
   TRY(const json::array* images, array_of(line, "images"));
@@ -202,8 +202,8 @@ Result<void> read_prompt(const json::object& line, RunLog& log) {
     TRY(PromptImage image, read_image(v));
     p.images.push_back(std::move(image));
   }
-  TRY_DO(take_text(line, "text", p.text));
-  TRY_DO(take_text(line, "reference", p.reference));
+  TRY_DO(take_member(line, "text", p.text));
+  TRY_DO(take_member(line, "reference", p.reference));
   log.prompts.push_back(std::move(p));
   return {};
 }
@@ -238,10 +238,10 @@ Result<void> read_usage(const json::object& line, RequestRecord& r) {
 
 Result<void> read_failure(const json::object& line, RequestRecord& r) {
   std::string text;
-  TRY_DO(take_text(line, "finish_reason", text));
+  TRY_DO(take_member(line, "finish_reason", text));
   r.finish_reason = finish_reason_from(text);
   text.clear();
-  TRY_DO(take_text(line, "failure", text));
+  TRY_DO(take_member(line, "failure", text));
   if (text.empty()) return {};
   for (int i = 0; i <= static_cast<int>(TransportFailure::kUnfinished); ++i) {
     const auto failure = static_cast<TransportFailure>(i);
@@ -308,7 +308,7 @@ Result<void> read_request(const json::object& line, RunLog& log, std::int64_t& a
                                    {"error", &r.error},
                                    {"first_event", &r.first_event}}) {
     std::string text;
-    TRY_DO(take_text(line, name, text));
+    TRY_DO(take_member(line, name, text));
     *span = keep_text(log, text);
   }
   r.first_stage = log.stages.size();
@@ -325,7 +325,7 @@ Result<void> read_request(const json::object& line, RunLog& log, std::int64_t& a
 Result<void> read_sample(const json::object& line, RunLog& log) {
   Sample sample;
   TRY(sample.at, instant_from(line.at("sample"), "sample"));
-  TRY_DO(take_text(line, "source", sample.source));
+  TRY_DO(take_member(line, "source", sample.source));
   TRY_DO(take_numbers(line, "values", [&](std::string_view name, double number) {
     sample.values.emplace_back(name, number);
   }));
@@ -372,7 +372,7 @@ Result<void> read_line(std::string_view text, bool first, RunLog& log, Reading& 
     const auto count = static_cast<std::int64_t>(log.requests.size());
     std::int64_t stated = count;
     TRY_DO(take_int(line, "requests", stated, count, count));
-    return take_text(line, "end", log.stop_reason);
+    return take_member(line, "end", log.stop_reason);
   }
   return fail(ErrorCode::kInvalid, "none of prompt, request, sample, client, end");
 }

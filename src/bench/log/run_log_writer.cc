@@ -108,7 +108,7 @@ void write_usage(JsonWriter& w, const RequestRecord& r) {
                [&w](std::int32_t count) { count == kUnknownTokens ? w.null() : w.value(count); });
 }
 
-void write_request(JsonWriter& w, const RunLog& log, std::size_t position) {
+void write_logged_request(JsonWriter& w, const RunLog& log, std::size_t position) {
   const RequestRecord& r = log.requests[position];
   w.member("request", std::uint64_t{r.index});
   w.member("prompt", std::uint64_t{r.prompt});
@@ -181,7 +181,7 @@ std::string to_text(const RunLog& log) {
   for (std::size_t i = 0; i < log.prompts.size(); ++i)
     line([&](auto& w) { write_prompt(w, i, log.prompts[i]); });
   for (std::size_t i = 0; i < log.requests.size(); ++i)
-    line([&](auto& w) { write_request(w, log, i); });
+    line([&](auto& w) { write_logged_request(w, log, i); });
   for (const Sample& sample : log.samples) line([&](auto& w) { write_sample(w, sample); });
   line([&](auto& w) { object_member(w, "client", [&] { write_client(w, log.client); }); });
   if (log.truncated) return out;

@@ -120,9 +120,9 @@ Line line_of(const RunLog& run, std::string trace, std::string mode,
   return line;
 }
 
-std::string seconds(double value) { return fmt::format("{:.3f}", value); }
-std::string share(double value) { return fmt::format("{:.1f} %", 100 * value); }
-std::string ratio(double value) { return fmt::format("{:.2f}", value); }
+std::string seconds_text(double value) { return fmt::format("{:.3f}", value); }
+std::string percent_text(double value) { return fmt::format("{:.1f} %", 100 * value); }
+std::string ratio_text(double value) { return fmt::format("{:.2f}", value); }
 
 // What the repetitions of one line measured: alone as it is, of several the median and from where
 // to where they lie; a dash where one of them has nothing.
@@ -145,7 +145,7 @@ std::string requests_of(std::span<const Line> repetitions) {
   return repetitions.size() == 1 ? text : fmt::format("{} runs: {}", repetitions.size(), text);
 }
 
-std::string row(std::span<const Line> repetitions) {
+std::string table_row(std::span<const Line> repetitions) {
   const Line& first = repetitions.front();
   std::string text =
       fmt::format("| {} | {} | {} |", first.trace, first.mode, requests_of(repetitions));
@@ -155,12 +155,12 @@ std::string row(std::span<const Line> repetitions) {
     text += cell(std::move(values), form);
   };
   for (std::size_t i = 0; i < first.ttft_s.size(); ++i)
-    column([i](const Line& line) { return line.ttft_s.at(i); }, seconds);
-  column([](const Line& line) { return line.in_time; }, share);
-  column([](const Line& line) { return line.kept; }, share);
-  column([](const Line& line) { return line.encodes; }, ratio);
-  column([](const Line& line) { return line.right; }, share);
-  column([](const Line& line) { return line.in_time_right; }, share);
+    column([i](const Line& line) { return line.ttft_s.at(i); }, seconds_text);
+  column([](const Line& line) { return line.in_time; }, percent_text);
+  column([](const Line& line) { return line.kept; }, percent_text);
+  column([](const Line& line) { return line.encodes; }, ratio_text);
+  column([](const Line& line) { return line.right; }, percent_text);
+  column([](const Line& line) { return line.in_time_right; }, percent_text);
   return text + "\n";
 }
 
@@ -209,7 +209,7 @@ Result<std::string> image_size_table(std::span<const RunLog> runs,
                     vanilla == vanilla_tokens.end() ? std::nullopt : std::optional(vanilla->second),
                     settings));
       }
-      text += row(lines);
+      text += table_row(lines);
     }
     if (!settings.published) continue;
     for (const Published& published : kPublished) {
@@ -219,7 +219,7 @@ Result<std::string> image_size_table(std::span<const RunLog> runs,
       line.mode = published.mode;
       line.requests = "-";
       std::ranges::copy(published.ttft_s, line.ttft_s.begin());
-      text += row(std::span(&line, 1));
+      text += table_row(std::span(&line, 1));
     }
   }
   return text;

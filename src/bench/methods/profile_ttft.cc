@@ -12,7 +12,7 @@
 #include "bench/datasets/image_source.h"
 #include "bench/datasets/text_file.h"
 #include "bench/load/leg_runner.h"
-#include "bench/load/server_probe.h"
+#include "bench/load/server/server_probe.h"
 #include "bench/metrics/metrics.h"
 
 namespace saccade::bench {

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <set>
 
-#include "net/http_server.h"
+#include "net/server/http_server.h"
 
 namespace saccade::bench {
 namespace {

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "bench/load/leg_runner.h"
-#include "bench/load/run_health.h"
+#include "bench/load/server/run_health.h"
 #include "bench/methods/seed_methods.h"
 #include "bench/metrics/metrics.h"
 #include "bench/serve_command.h"

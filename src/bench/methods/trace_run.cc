@@ -16,8 +16,8 @@ std::string trace_id(const std::string& trace) {
   return std::filesystem::path(trace).stem().string();
 }
 
-Result<void> write_cdf(const std::string& path, const std::string& title, const std::string& axis,
-                       const Distribution& sample, double x_max) {
+Result<void> write_cdf_file(const std::string& path, const std::string& title,
+                            const std::string& axis, const Distribution& sample, double x_max) {
   const std::vector<CdfCurve> curves = {{axis, &sample}};
   return write_text_file(path,
                          cdf_svg(curves, {.title = title, .axis = axis + " (s)", .x_max = x_max}));
@@ -59,8 +59,8 @@ Result<MethodOutcome> trace_run(const TraceRunSettings& settings, std::atomic<bo
   TRY_DO(write_outputs(s, log, "").map([](const auto&) {}));
   // The published figure ends at 3 s; ours does when everything is within it.
   const double x_max = metrics.ttft.max() <= 3 ? 3 : 0;
-  TRY_DO(write_cdf(base + "_ttft_cdf.svg", settings.task_name, "TTFT", metrics.ttft, x_max));
-  TRY_DO(write_cdf(base + "_e2e_cdf.svg", settings.task_name, "E2E latency", metrics.e2el, 0));
+  TRY_DO(write_cdf_file(base + "_ttft_cdf.svg", settings.task_name, "TTFT", metrics.ttft, x_max));
+  TRY_DO(write_cdf_file(base + "_e2e_cdf.svg", settings.task_name, "E2E latency", metrics.e2el, 0));
 
   MethodOutcome outcome;
   ReportSettings report = report_settings(s);

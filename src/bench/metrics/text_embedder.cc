@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/json_scopes.h"
-#include "net/http_client.h"
+#include "net/client/http_client.h"
 
 namespace saccade::bench {
 namespace {
@@ -39,7 +39,7 @@ Result<std::vector<float>> vector_of(const json::value& item) {
 }
 
 // The vectors of an answer, by their index.
-Result<Rows> rows_of(const std::string& body, std::size_t count) {
+Result<Rows> embedded_rows(const std::string& body, std::size_t count) {
   TRY(const json::value tree, json::parse(body));
   const json::value* data = tree.is_object() ? json::find(tree.get_object(), "data") : nullptr;
   if (data == nullptr || !data->is_array() || data->get_array().size() != count)
@@ -81,12 +81,12 @@ Result<Embedder> make_embedder(const EmbeddingServer& server) {
       request.headers = server.target.headers;
       request.body = {std::make_shared<const std::string>(request_body(model, part))};
       request.deadline =
-          SteadyClock().now() + static_cast<Nanos>(server.request_s * static_cast<double>(kSecond));
+          steady_now() + static_cast<Nanos>(server.request_s * static_cast<double>(kSecond));
       TRY(const net::ClientResponse response, client->send(std::move(request)));
       if (response.status != 200)
         return fail(ErrorCode::kUnavailable, "{}/embeddings answered {}: {}",
                     server.target.base_url, response.status, response.body.substr(0, 200));
-      auto rows = rows_of(response.body, part.size());
+      auto rows = embedded_rows(response.body, part.size());
       if (!rows) return fail_within(server.target.base_url, std::move(rows).error());
       std::ranges::move(*rows, std::back_inserter(all));
     }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "bench/load/server_probe.h"
+#include "bench/load/server/server_probe.h"
 
 namespace saccade::bench {
 

@@ -111,7 +111,7 @@ Result<std::vector<Pair>> pairs_of_log(const RunLog& log) {
   return pairs;
 }
 
-std::string row(std::string_view name, const std::vector<double>& values) {
+std::string similarity_row(std::string_view name, const std::vector<double>& values) {
   const Distribution d(values);
   std::string out = fmt::format("{:<28} {:.4f}", name, d.mean());
   if (const auto interval = mean_interval(values))
@@ -155,13 +155,14 @@ Result<std::string> report(const std::vector<Pair>& pairs, const Embedder& embed
     if (key) exact.push_back(chosen(pair.prediction) == key ? 1 : 0);
   }
   std::string out = fmt::format("{:<28} {}\n", "pairs", pairs.size());
-  out += row("ROUGE-L F1", rouge);
-  out += row("token F1", f1);
+  out += similarity_row("ROUGE-L F1", rouge);
+  out += similarity_row("token F1", f1);
   if (embedder) {
     TRY(const std::vector<double> values, cosines(pairs, embedder));
-    out += row("embedding cosine", values);
+    out += similarity_row("embedding cosine", values);
   }
-  if (!exact.empty()) out += row(fmt::format("answer accuracy (n {})", exact.size()), exact);
+  if (!exact.empty())
+    out += similarity_row(fmt::format("answer accuracy (n {})", exact.size()), exact);
   return out;
 }
 

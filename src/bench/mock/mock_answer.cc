@@ -16,7 +16,7 @@ constexpr int kMaxCachedBurst = 4096;
 constexpr std::uint64_t kBytesPerToken = 4;
 
 // Past `"name":` and blanks, or an empty view.
-std::string_view value_of(std::string_view body, std::string_view name) {
+std::string_view member_text(std::string_view body, std::string_view name) {
   const std::string quoted = fmt::format("\"{}\"", name);
   const void* found = memmem(body.data(), body.size(), quoted.data(), quoted.size());
   if (found == nullptr) return {};
@@ -46,11 +46,11 @@ void append_chunk(std::string& out, std::string_view data) {
 }  // namespace
 
 void read_body_fields(std::string_view body, MockRequest& request) {
-  request.stream = value_of(body, "stream").starts_with("true");
-  request.include_usage = value_of(body, "include_usage").starts_with("true");
-  request.continuous_usage = value_of(body, "continuous_usage_stats").starts_with("true");
+  request.stream = member_text(body, "stream").starts_with("true");
+  request.include_usage = member_text(body, "include_usage").starts_with("true");
+  request.continuous_usage = member_text(body, "continuous_usage_stats").starts_with("true");
   for (const std::string_view name : {"max_tokens", "max_completion_tokens"}) {
-    const std::string_view digits = value_of(body, name);
+    const std::string_view digits = member_text(body, name);
     std::size_t used = 0;
     int tokens = 0;
     constexpr std::size_t kMaxDigits = 8;

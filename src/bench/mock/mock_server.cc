@@ -24,8 +24,8 @@
 #include "base/hash.h"
 #include "bench/mock/mock_answer.h"
 #include "bench/mock/mock_listener.h"
-#include "net/descriptor_limit.h"
 #include "net/event_loop.h"
+#include "net/server/descriptor_limit.h"
 
 namespace saccade::bench {
 namespace {
@@ -37,8 +37,6 @@ constexpr std::size_t kMaxHead = 64u << 10;
 constexpr std::size_t kBodyFront = 16u << 10;  // of a long body, what is looked at
 constexpr std::size_t kBodyBack = 4u << 10;
 constexpr int kReadsPerTurn = 16;
-
-Nanos now() { return SteadyClock().now(); }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -167,7 +165,7 @@ class Worker final : public EventLoop::Watcher {
       const int fd = accept4(listen_fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (fd < 0) {
         if (errno == EMFILE || errno == ENFILE) {
-          loop_->at(now() + 10 * kMillisecond, [this] { on_ready(0); });
+          loop_->at(steady_now() + 10 * kMillisecond, [this] { on_ready(0); });
         }
         return;
       }
@@ -199,7 +197,7 @@ class Worker final : public EventLoop::Watcher {
   void closed(std::size_t slot) {
     loop_->unwatch(connections_[slot]->fd(), connections_[slot].get());
     dead_.push_back(std::move(connections_[slot]));  // it is on the stack
-    loop_->at(now(), [this] { dead_.clear(); });
+    loop_->at(steady_now(), [this] { dead_.clear(); });
     free_slots_.push_back(slot);
   }
 
@@ -225,7 +223,7 @@ class Worker final : public EventLoop::Watcher {
 
   void run_due() {
     armed_ = 0;
-    const Nanos at = now();
+    const Nanos at = steady_now();
     while (!due_.empty() && due_.top().when <= at) {
       const Due due = due_.top();
       due_.pop();
@@ -346,7 +344,7 @@ void Connection::answer() {
   answering_ = true;
   Shared& shared = worker_.shared();
   const MockSettings& settings = shared.settings;
-  arrived_ = now();
+  arrived_ = steady_now();
   fate_ = MockFate::kAnswer;
   const bool completion = request_.path.ends_with("/completions") && request_.method == "POST";
   if (completion && request_.json) {
@@ -389,7 +387,7 @@ void Connection::begin_stream() {
   const MockSettings& settings = worker_.shared().settings;
   events_sent_ = 0;
   head_sent_ = false;
-  const Nanos from = worker_.shared().after_service(worker_.shared().after_stall(now()));
+  const Nanos from = worker_.shared().after_service(worker_.shared().after_stall(steady_now()));
   Nanos wait = settings.ttft;
   if (!request_.stream) wait += settings.itl * (events_ - 1);
   if (fate_ == MockFate::kHttpError || fate_ == MockFate::kHtml) wait = 0;
@@ -401,7 +399,7 @@ void Connection::begin_stream() {
     ++worker_.shared().events;
   }
   due_ = worker_.shared().after_stall(from + wait);
-  if (due_ > now()) return worker_.call_at(due_, slot_);
+  if (due_ > steady_now()) return worker_.call_at(due_, slot_);
   write_due();
 }
 
@@ -447,7 +445,7 @@ void Connection::write_due() {
                                                                         : std::string();
     const std::string_view head = head_sent_ ? std::string_view() : text.stream_head();
     head_sent_ = true;
-    if (events_sent_ == 0) first_token_ = now();
+    if (events_sent_ == 0) first_token_ = steady_now();
     if (!send(head, burst, tail)) return;
     events_sent_ += count;
     shared.events.fetch_add(static_cast<std::uint64_t>(count), std::memory_order_relaxed);
@@ -456,9 +454,9 @@ void Connection::write_due() {
     if (last || broken_here) return end_answer();
     due_ = shared.after_stall(due_ + settings.itl * settings.events_per_write);
     // An endless answer without gaps must leave the loop to others, and wait for its reader.
-    if (endless && settings.itl == 0) due_ = now() + 10 * kMicrosecond;
-    if (endless && out_.size() > kReadBuffer) due_ = now() + kMillisecond;
-    if (due_ > now()) return worker_.call_at(due_, slot_);
+    if (endless && settings.itl == 0) due_ = steady_now() + 10 * kMicrosecond;
+    if (endless && out_.size() > kReadBuffer) due_ = steady_now() + kMillisecond;
+    if (due_ > steady_now()) return worker_.call_at(due_, slot_);
   }
 }
 
@@ -468,7 +466,7 @@ void Connection::note_times() {
   ++shared.streams;
   shared.in_ttfts += first_token_ - arrived_;
   shared.gaps += static_cast<std::uint64_t>(events_ - 1);
-  shared.in_gaps += now() - first_token_;
+  shared.in_gaps += steady_now() - first_token_;
 }
 
 void Connection::end_answer() {

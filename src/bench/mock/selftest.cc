@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "bench/load/load_runner.h"
-#include "bench/load/server_probe.h"
+#include "bench/load/server/server_probe.h"
 #include "bench/mock/mock_server.h"
 
 namespace saccade::bench {

@@ -9,8 +9,8 @@
 namespace saccade::bench {
 namespace {
 
-constexpr double kWidth = 840;
-constexpr double kHeight = 520;
+constexpr double kSvgWidth = 840;
+constexpr double kSvgHeight = 520;
 constexpr double kLeft = 70;
 constexpr double kRight = 30;
 constexpr double kTop = 50;
@@ -20,7 +20,7 @@ constexpr std::array<const char*, 6> kColours = {"#1f5fa8", "#c4511d", "#2e8b57"
 constexpr std::array<double, 4> kMarked = {50, 90, 95, 99};
 constexpr std::size_t kMaxPoints = 2'000;  // a curve: more than pixels
 
-std::string escaped(std::string_view text) {
+std::string svg_text(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c == '<')
@@ -52,11 +52,13 @@ class Drawing {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:g}\" height=\"{1:g}\" "
         "viewBox=\"0 0 {0:g} {1:g}\" font-family=\"sans-serif\" font-size=\"13\">\n"
         "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-        kWidth, kHeight);
+        kSvgWidth, kSvgHeight);
   }
 
-  double x(double value) const { return kLeft + value / x_max_ * (kWidth - kLeft - kRight); }
-  double y(double share) const { return kHeight - kBottom - share * (kHeight - kTop - kBottom); }
+  double x(double value) const { return kLeft + value / x_max_ * (kSvgWidth - kLeft - kRight); }
+  double y(double share) const {
+    return kSvgHeight - kBottom - share * (kSvgHeight - kTop - kBottom);
+  }
 
   void line(double x1, double y1, double x2, double y2, std::string_view style) {
     out_ += fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" {}/>\n", x1,
@@ -64,12 +66,12 @@ class Drawing {
   }
   void text(double at_x, double at_y, std::string_view anchor, std::string_view content) {
     out_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", at_x,
-                        at_y, anchor, escaped(content));
+                        at_y, anchor, svg_text(content));
   }
   void axes(std::string_view label) {
     for (int i = 0; i <= 5; ++i) {
       const double share = i / 5.0;
-      line(kLeft, y(share), kWidth - kRight, y(share), "stroke=\"#dddddd\"");
+      line(kLeft, y(share), kSvgWidth - kRight, y(share), "stroke=\"#dddddd\"");
       text(kLeft - 8, y(share) + 4, "end", fmt::format("{:.1f}", share));
     }
     const double step = tick_step(x_max_);
@@ -77,8 +79,8 @@ class Drawing {
       line(x(i * step), y(0), x(i * step), y(0) + 5, "stroke=\"#444444\"");
       text(x(i * step), y(0) + 20, "middle", fmt::format("{:g}", i * step));
     }
-    line(kLeft, y(0), kWidth - kRight, y(0), "stroke=\"#444444\"");
-    text((kLeft + kWidth - kRight) / 2, kHeight - 18, "middle", label);
+    line(kLeft, y(0), kSvgWidth - kRight, y(0), "stroke=\"#444444\"");
+    text((kLeft + kSvgWidth - kRight) / 2, kSvgHeight - 18, "middle", label);
   }
   // A step curve: at the k-th smallest value the share becomes k / n.
   void curve(std::span<const double> sorted, std::string_view colour) {
@@ -112,15 +114,15 @@ std::string cdf_svg(std::span<const CdfCurve> curves, const CdfSettings& setting
     for (const CdfCurve& curve : curves) x_max = std::max(x_max, curve.sample->max());
   if (!(x_max > 0) || !std::isfinite(x_max)) x_max = 1;
   Drawing drawing(x_max);
-  drawing.text(kWidth / 2, 26, "middle", settings.title);
+  drawing.text(kSvgWidth / 2, 26, "middle", settings.title);
   drawing.axes(settings.axis);
   for (std::size_t i = 0; i < curves.size(); ++i) {
     const char* const colour = kColours[i % kColours.size()];
     drawing.curve(curves[i].sample->sorted(), colour);
-    const double row = kHeight - kBottom - 12 - 18 * static_cast<double>(curves.size() - 1 - i);
-    drawing.line(kWidth - 230, row - 4, kWidth - 205, row - 4,
+    const double row = kSvgHeight - kBottom - 12 - 18 * static_cast<double>(curves.size() - 1 - i);
+    drawing.line(kSvgWidth - 230, row - 4, kSvgWidth - 205, row - 4,
                  fmt::format("stroke=\"{}\" stroke-width=\"2\"", colour));
-    drawing.text(kWidth - 200, row, "start",
+    drawing.text(kSvgWidth - 200, row, "start",
                  fmt::format("{} (n {})", curves[i].name, curves[i].sample->size()));
   }
   if (!curves.empty() && !curves[0].sample->empty()) {

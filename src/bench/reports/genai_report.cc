@@ -93,8 +93,8 @@ std::map<std::string, std::int64_t> error_codes(const RunLog& log, const RunMetr
   return codes;
 }
 
-void write_request(json::JsonWriter& w, const RunLog& log, const RequestMetrics& m,
-                   const Derived& d, bool with_texts) {
+void write_genai_request(json::JsonWriter& w, const RunLog& log, const RequestMetrics& m,
+                         const Derived& d, bool with_texts) {
   const RequestRecord& record = log.requests[m.position];
   w.begin_object();
   for (const auto& [name, column] : kColumns) write_value(w, name, d.*column);
@@ -153,7 +153,7 @@ std::string genai_json(const RunLog& log, const RunMetrics& metrics,
   write_aggregate(w, log, metrics, settings, successes);
   auto derived = all.begin();
   json::array_member(w, "individual_request_metrics", metrics.requests, [&](const auto& m) {
-    write_request(w, log, m, *derived++, settings.with_texts);
+    write_genai_request(w, log, m, *derived++, settings.with_texts);
   });
   w.member("_time_unit", "s");
   w.end_object();

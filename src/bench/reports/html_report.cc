@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "bench/load/run_health.h"
+#include "bench/load/server/run_health.h"
 #include "bench/metrics/metric_table.h"
 #include "bench/reports/report_assets.h"
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "bench/datasets/text_file.h"
-#include "bench/load/run_health.h"
+#include "bench/load/server/run_health.h"
 #include "bench/metrics/metric_table.h"
 #include "bench/reports/cdf_svg.h"
 #include "bench/reports/csv_report.h"

@@ -8,7 +8,7 @@
 
 #include "base/json_scopes.h"
 #include "bench/load/request_stages.h"
-#include "bench/load/run_health.h"
+#include "bench/load/server/run_health.h"
 #include "bench/metrics/compare.h"
 
 namespace saccade::bench {

@@ -37,7 +37,7 @@ bool selected(const VllmReportSettings& settings, std::string_view key) {
   return false;
 }
 
-std::vector<std::string_view> split(std::string_view text) {
+std::vector<std::string_view> split_at_commas(std::string_view text) {
   std::vector<std::string_view> words;
   for (;;) {
     const std::size_t comma = text.find(',');
@@ -126,7 +126,7 @@ void write_arrays(json::JsonWriter& w, const RunLog& log, const RunMetrics& metr
 
 Result<std::vector<std::string>> parse_percentile_metrics(std::string_view text) {
   std::vector<std::string> metrics;
-  for (const std::string_view word : split(text)) {
+  for (const std::string_view word : split_at_commas(text)) {
     bool known = false;
     for (const Section& section : kSections) known = known || section.key == word;
     if (!known)
@@ -141,7 +141,7 @@ Result<std::vector<std::string>> parse_percentile_metrics(std::string_view text)
 
 Result<std::vector<double>> parse_percentiles(std::string_view text) {
   std::vector<double> percentiles;
-  for (const std::string_view word : split(text)) {
+  for (const std::string_view word : split_at_commas(text)) {
     double value = 0;
     const auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (code != std::errc() || end != word.data() + word.size() || !(value >= 0 && value <= 100))

@@ -26,8 +26,8 @@ Result<std::int64_t> allowed_count(const Peak& peak) {
 }
 
 // What was made, and what it is like: notes in front of those of the source.
-void note(Trace& trace, std::string_view method, const Peak& peak,
-          std::vector<std::pair<std::string, std::string>> parameters) {
+void note_method(Trace& trace, std::string_view method, const Peak& peak,
+                 std::vector<std::pair<std::string, std::string>> parameters) {
   std::vector<std::pair<std::string, std::string>> notes;
   notes.emplace_back("method", method);
   notes.emplace_back("peak", describe_peak(peak));
@@ -95,8 +95,8 @@ Result<Trace> thin_to_peak(const Trace& trace, const Peak& peak, std::uint64_t s
   }
   const double p = candidates[low];
   Trace thinned = subset(trace, [&](std::size_t i) { return draws[i] < p; });
-  note(thinned, "thin", peak,
-       {{"seed", fmt::to_string(seed)}, {"probability", fmt::format("{:.6f}", p)}});
+  note_method(thinned, "thin", peak,
+              {{"seed", fmt::to_string(seed)}, {"probability", fmt::format("{:.6f}", p)}});
   return thinned;
 }
 
@@ -129,7 +129,8 @@ Result<Trace> scale_to_peak(const Trace& trace, const Peak& peak) {
   Trace made = trace;
   const std::vector<Nanos> times = scaled(high);
   for (std::size_t i = 0; i < times.size(); ++i) made.rows[i].at = times[i];
-  note(made, "scale", peak, {{"factor", fmt::format("{:.3f}", static_cast<double>(high) / 1e3)}});
+  note_method(made, "scale", peak,
+              {{"factor", fmt::format("{:.3f}", static_cast<double>(high) / 1e3)}});
   return made;
 }
 
@@ -155,7 +156,7 @@ Result<Trace> cap_at_peak(const Trace& trace, const Peak& peak) {
     row.at = std::max(row.at, earliest);
     ++filled;
   }
-  note(made, "cap", peak, {{"moved", fmt::to_string(moved)}});
+  note_method(made, "cap", peak, {{"moved", fmt::to_string(moved)}});
   return made;
 }
 
@@ -184,12 +185,12 @@ Result<Trace> generate_with_peak(const GenerateSettings& settings) {
       row.at = at;
       made.rows.push_back(row);
     }
-    note(made, "generate", settings.peak,
-         {{"seed", fmt::to_string(settings.seed)},
-          {"draws", fmt::to_string(draw)},
-          {"asked_mean_rate", fmt::format("{:g}", settings.mean_rate)},
-          {"asked_gap_cv", fmt::format("{:g}", settings.gap_cv)},
-          {"asked_duration_s", fmt::format("{:g}", settings.duration_s)}});
+    note_method(made, "generate", settings.peak,
+                {{"seed", fmt::to_string(settings.seed)},
+                 {"draws", fmt::to_string(draw)},
+                 {"asked_mean_rate", fmt::format("{:g}", settings.mean_rate)},
+                 {"asked_gap_cv", fmt::format("{:g}", settings.gap_cv)},
+                 {"asked_duration_s", fmt::format("{:g}", settings.duration_s)}});
     return made;
   }
   return fail(ErrorCode::kInvalid,

@@ -18,7 +18,7 @@ Result<std::int64_t> count_of(const json::value& value, std::string_view name, s
   return *number;
 }
 
-Result<std::string> text_of(const json::value& value, std::string_view name) {
+Result<std::string> event_text(const json::value& value, std::string_view name) {
   const auto* text = value.if_string();
   if (text == nullptr) return fail(ErrorCode::kInvalid, "{}: {} is no string", kFlag, name);
   return std::string(*text);
@@ -40,17 +40,17 @@ Result<void> read_member(std::string_view name, const json::value& value,
     if (on == nullptr) return fail(ErrorCode::kInvalid, "{}: {} is no boolean", kFlag, name);
     settings.enabled = *on;
   } else if (name == "publisher") {
-    TRY(const std::string publisher, text_of(value, name));
+    TRY(const std::string publisher, event_text(value, name));
     if (publisher != "zmq" && publisher != "null")
       return fail(ErrorCode::kInvalid, "{}: publisher is '{}'; zmq and null are known", kFlag,
                   publisher);
     if (publisher == "null") settings.enabled = false;
   } else if (name == "endpoint") {
-    TRY(settings.endpoint, text_of(value, name));
+    TRY(settings.endpoint, event_text(value, name));
     TRY_DO(check_endpoint(settings.endpoint, name));
   } else if (name == "replay_endpoint") {
     if (value.is_null()) return {};
-    TRY(settings.replay_endpoint, text_of(value, name));
+    TRY(settings.replay_endpoint, event_text(value, name));
     TRY_DO(check_endpoint(settings.replay_endpoint, name));
   } else if (name == "buffer_steps") {
     TRY(const std::int64_t steps, count_of(value, name, kMost));
@@ -62,7 +62,7 @@ Result<void> read_member(std::string_view name, const json::value& value,
     TRY(const std::int64_t events, count_of(value, name, kMost));
     settings.max_queue_size = static_cast<std::size_t>(events);
   } else if (name == "topic") {
-    TRY(settings.topic, text_of(value, name));
+    TRY(settings.topic, event_text(value, name));
   } else {
     return fail(ErrorCode::kInvalid,
                 "{}: {} is not known; enable_kv_cache_events, publisher, endpoint, "

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "memory/cache_observer.h"
+#include "memory/prefix/cache_observer.h"
 
 namespace saccade::cluster {
 

@@ -210,7 +210,7 @@ grpc::ServerBidiReactor<v1::EncodeRequest, v1::EncodeReply>* GrpcEncoderServer::
   thread_.post([this, id, full] {
     if (full)
       return refused(id, Refusal::kOverloaded, kSecond, "too many calls are open at this encoder");
-    thread_.timers().start(SteadyClock().now() + kSilence, [this, id] {
+    thread_.timers().start(steady_now() + kSilence, [this, id] {
       with(id, [](EncodeCall& silent) { silent.end_if_silent(); });
     });
   });
@@ -222,7 +222,7 @@ void GrpcEncoderServer::report() {
     const std::lock_guard lock(mutex_);
     for (WatchCall* const watcher : watchers_) watcher->send(desk_->report(watcher->node()));
   }
-  thread_.timers().start(SteadyClock().now() + kReportEvery, [this] { report(); });
+  thread_.timers().start(steady_now() + kReportEvery, [this] { report(); });
 }
 
 // --- life ---

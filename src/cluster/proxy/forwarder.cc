@@ -7,14 +7,14 @@
 
 #include "api/pages/draining.h"
 #include "api/pages/error_table.h"
-#include "base/ascii.h"
 #include "base/log.h"
+#include "base/text/ascii.h"
 #include "cluster/access.h"
 #include "cluster/proxy/body_scan.h"
 #include "cluster/proxy/passed_headers.h"
 #include "cluster/proxy/pd_request.h"
 #include "net/authority.h"
-#include "net/request_parser.h"
+#include "net/server/request_parser.h"
 
 namespace saccade::cluster {
 namespace {
@@ -165,7 +165,7 @@ void Forwarder::handle(net::HttpRequest request, net::Responder responder) {
   if (request.path == "/health") return responder.respond(health());
   if (request.path == "/metrics") return responder.respond(metrics());
   auto exchange = std::make_shared<Exchange>(std::move(responder));
-  exchange->read_at = SteadyClock().now();
+  exchange->read_at = steady_now();
   {
     const std::lock_guard lock(mutex_);
     ++numbers_.requests;
@@ -230,7 +230,7 @@ void Forwarder::attempt(const ExchangePtr& exchange) {
       exchange->tried[*chosen] = true;
       table_.given(*chosen, exchange->predicted);
       if (!std::exchange(exchange->given, true))
-        numbers_.added_seconds += seconds(SteadyClock().now() - exchange->read_at);
+        numbers_.added_seconds += seconds(steady_now() - exchange->read_at);
     } else {
       ++numbers_.no_server;
     }
@@ -484,7 +484,7 @@ void Forwarder::probe() {
     request.method = "GET";
     request.url = servers[i]->url;
     request.url.path += "/health";
-    request.deadline = SteadyClock().now() + settings_.probe_timeout;
+    request.deadline = steady_now() + settings_.probe_timeout;
     net::ClientHandlers handlers;
     handlers.on_body = [](std::string_view, Nanos) { return true; };
     handlers.on_done = [this, i, server = servers[i]](const net::ClientResponse& response) {

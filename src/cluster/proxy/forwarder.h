@@ -12,8 +12,8 @@
 #include "base/byte_budget.h"
 #include "cluster/proxy/pd_table.h"
 #include "cluster/proxy/proxy.h"
-#include "net/http_client.h"
-#include "net/http_server.h"
+#include "net/client/http_client.h"
+#include "net/server/http_server.h"
 
 namespace saccade::cluster {
 

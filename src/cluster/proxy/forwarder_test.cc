@@ -8,8 +8,8 @@
 #include <string>
 
 #include "api/pages/draining.h"
-#include "net/http_server.h"
-#include "net/local_request.h"
+#include "net/server/http_server.h"
+#include "net/server/local_request.h"
 
 namespace saccade::cluster {
 namespace {

@@ -3,14 +3,14 @@
 #include <memory>
 
 #include "api/pages/error_table.h"
-#include "base/end_signals.h"
 #include "base/log.h"
+#include "base/threads/end_signals.h"
 #include "cluster/access.h"
 #include "cluster/event_thread.h"
 #include "cluster/proxy/forwarder.h"
 #include "cluster/redis/redis_link.h"
 #include "cluster/store/shared_store.h"
-#include "net/http_server.h"
+#include "net/server/http_server.h"
 #include "net/shown_host.h"
 
 namespace saccade::cluster {

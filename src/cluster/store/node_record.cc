@@ -9,7 +9,7 @@
 namespace saccade::cluster {
 namespace {
 
-constexpr std::size_t kMostText = 512;
+constexpr std::size_t kMostNodeText = 512;
 constexpr std::int64_t kVersion = 1;
 
 std::string proof_of(const NodeRecord& r, std::string_view key) {
@@ -24,9 +24,10 @@ bool is_url(std::string_view text) {
 
 Result<std::string> text_of(const json::object& from, std::string_view name) {
   TRY(std::string text, json::get_string_or(from, name, ""));
-  if (text.size() > kMostText ||
+  if (text.size() > kMostNodeText ||
       std::ranges::any_of(text, [](unsigned char c) { return c < ' ' || c == 0x7f; }))
-    return fail(ErrorCode::kCorrupt, "\"{}\" is not plain text of up to {} bytes", name, kMostText);
+    return fail(ErrorCode::kCorrupt, "\"{}\" is not plain text of up to {} bytes", name,
+                kMostNodeText);
   return text;
 }
 

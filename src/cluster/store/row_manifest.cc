@@ -10,7 +10,8 @@
 namespace saccade::cluster {
 namespace {
 
-std::string proof_of(const RowManifest& m, const std::string& key, std::string_view access_key) {
+std::string manifest_proof(const RowManifest& m, const std::string& key,
+                           std::string_view access_key) {
   return proof(access_key, {"stored rows", key, bytes_of(static_cast<std::uint64_t>(m.rows)),
                             bytes_of(m.bytes), text_of(m.digest), m.maker});
 }
@@ -34,7 +35,7 @@ std::string write_manifest(const RowManifest& manifest, const std::string& key,
   w.member("bytes", manifest.bytes);
   w.member("sha256", to_hex(manifest.digest));
   w.member("maker", manifest.maker);
-  if (!access_key.empty()) w.member("proof", hex_of(proof_of(manifest, key, access_key)));
+  if (!access_key.empty()) w.member("proof", hex_of(manifest_proof(manifest, key, access_key)));
   w.end_object();
   return text;
 }
@@ -62,7 +63,7 @@ Result<RowManifest> read_manifest(std::string_view text, const std::string& key,
   if (access_key.empty()) return manifest;
   const auto said = json::get_string_or(from, "proof", "");
   const auto shown = said ? from_hex(*said) : std::nullopt;
-  if (!shown || !equal_proofs(*shown, proof_of(manifest, key, access_key)))
+  if (!shown || !equal_proofs(*shown, manifest_proof(manifest, key, access_key)))
     return fail(ErrorCode::kDenied, "a manifest whose writer does not know the cluster's key");
   return manifest;
 }

@@ -1,12 +1,6 @@
 #include "engine/admission/memory_budget.h"
 
 namespace saccade {
-namespace {
-
-double gibibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
-
-}  // namespace
-
 Result<std::int64_t> kv_bytes_of(double utilization, const DeviceMemory& use, std::int64_t least) {
   const auto share = static_cast<std::int64_t>(utilization * static_cast<double>(use.total));
   const std::int64_t taken = use.total - use.free;

@@ -20,6 +20,9 @@ struct DeviceMemory {
   std::int64_t lists = 0;     // of steps under way, and the streams'
 };
 
+// For messages.
+constexpr double gibibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
 // `utilization`: of `total`, all processes together, above 0 and at most 1. kExhausted, with what
 // takes how much, when less than `least` is left.
 Result<std::int64_t> kv_bytes_of(double utilization, const DeviceMemory& use, std::int64_t least);

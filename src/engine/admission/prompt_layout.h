@@ -8,7 +8,7 @@
 
 #include "base/hash.h"
 #include "engine/request.h"
-#include "memory/prefix_content.h"
+#include "memory/prefix/prefix_content.h"
 #include "model/blocks/cross_images.h"
 
 namespace saccade {

@@ -6,7 +6,7 @@ namespace saccade {
 namespace {
 
 // Of the price: guessing that has stopped begins above it.
-constexpr double kBegins = 1.5;
+constexpr double kModelBegins = 1.5;
 
 }  // namespace
 
@@ -58,7 +58,7 @@ std::vector<std::int64_t> DraftChoice::choose(std::span<const Candidate> of,
     if (taking.empty()) break;
     const double price = prices.step + prices.sequence * static_cast<double>(taking.size() - 1);
     const bool begins = token == 1 && !on_;
-    if (gain <= (begins ? kBegins : 1.0) * price) break;
+    if (gain <= (begins ? kModelBegins : 1.0) * price) break;
     for (const std::size_t i : taking) counts[i] = token;
     rows += static_cast<std::int64_t>(taking.size());
   }

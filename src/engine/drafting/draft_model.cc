@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "engine/admission/memory_budget.h"
 
 namespace saccade {
 namespace {
@@ -15,8 +16,6 @@ constexpr std::int64_t kFree = std::int64_t{1} << 30;  // bytes, assumed when it
 constexpr std::int64_t kTrustedDrafts = 8;             // steps seen before times are believed
 // Rows of a sequence that is up to date: the last token, and the last guess before it.
 constexpr std::int64_t kUpToDate = 2;
-
-double gibibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
 std::int64_t size_of_text(std::span<const TokenId> tokens) { return std::ssize(tokens); }
 

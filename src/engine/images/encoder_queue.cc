@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kStrata = 20;  // of batches, by powers of two of their patches
 constexpr double kPatchUnit = 1024;
-constexpr double kRowUnit = 256;
+constexpr double kEncodedRowUnit = 256;
 constexpr std::int64_t kReach = 2;  // times the patches measured: how far predictions are trusted
 // Of the time that a piece may take: machines are slower now and then.
 constexpr double kAim = 0.6;
@@ -249,8 +249,8 @@ bool EncoderQueue::advance_stage(double most_seconds) {
 }
 
 EncodeCost EncoderQueue::cost() const {
-  return {run_time_.predict({1}), run_time_.predict({0, 1}) / kRowUnit,
-          run_time_.predict({0, 0, 1}) / (kRowUnit * kRowUnit)};
+  return {run_time_.predict({1}), run_time_.predict({0, 1}) / kEncodedRowUnit,
+          run_time_.predict({0, 0, 1}) / (kEncodedRowUnit * kEncodedRowUnit)};
 }
 
 void EncoderQueue::finish_batch() {
@@ -259,14 +259,14 @@ void EncoderQueue::finish_batch() {
   double rows_of_run = 0;
   double squares = 0;
   for (const View& view : batch_rows_) {
-    const double rows_of_one = static_cast<double>(view.rows()) / kRowUnit;
+    const double rows_of_one = static_cast<double>(view.rows()) / kEncodedRowUnit;
     rows_of_run += rows_of_one;
     squares += rows_of_one * rows_of_one;
   }
   run_time_.observe(
       {1, rows_of_run, squares},
-      std::min<std::size_t>(kStrata - 1,
-                            std::bit_width(static_cast<std::uint64_t>(rows_of_run * kRowUnit))),
+      std::min<std::size_t>(
+          kStrata - 1, std::bit_width(static_cast<std::uint64_t>(rows_of_run * kEncodedRowUnit))),
       milliseconds(event_.end - event_.begin));
   for (std::size_t i = 0; i < batch_.size(); ++i) {
     if (!check_.finite(i)) {

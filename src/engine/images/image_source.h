@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/cancelled.h"
 #include "base/result.h"
+#include "base/threads/cancelled.h"
 #include "model/images/prepared_image.h"
 
 namespace saccade {

@@ -16,7 +16,7 @@
 
 #include "base/byte_budget.h"
 #include "base/hash.h"
-#include "base/worker_pool.h"
+#include "base/threads/worker_pool.h"
 #include "engine/images/image_source.h"
 #include "engine/request.h"
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "engine/request.h"
-#include "grammar/matcher.h"
+#include "grammar/automaton/matcher.h"
 
 namespace saccade {
 

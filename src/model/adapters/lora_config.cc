@@ -37,18 +37,12 @@ bool says_nothing(const json::value& value) {
 }
 
 // As messages show a value: its beginning.
-std::string shown(const json::value& value) {
-  std::string text;
-  json::JsonWriter(text).value(value);
-  return text.size() > 80 ? text.substr(0, 77) + "..." : text;
-}
-
 Result<void> check_members(const json::object& config) {
   for (const auto& member : config) {
     const std::string_view name(member.key());
     if (std::ranges::find(kKnown, name) != kKnown.end() || says_nothing(member.value())) continue;
     return fail(ErrorCode::kUnsupported, "{} {} is not supported", name.substr(0, 64),
-                shown(member.value()));
+                json::shown(member.value()));
   }
   TRY(const std::string type, json::get_string_or(config, "peft_type", "LORA"));
   if (type != "LORA")
@@ -65,7 +59,7 @@ Result<void> check_members(const json::object& config) {
                   "init_lora_weights {} is not supported: it changes the model's own matrices; "
                   "PEFT's save_pretrained converts such an adapter with "
                   "path_initial_model_for_weight_conversion",
-                  shown(*start));
+                  json::shown(*start));
   }
   if (const json::value* pattern = json::find(config, "layers_pattern")) {
     const bool plain = says_nothing(*pattern) || *pattern == json::value("layers") ||
@@ -73,7 +67,7 @@ Result<void> check_members(const json::object& config) {
                        *pattern == json::value("");
     if (!plain)
       return fail(ErrorCode::kUnsupported, "layers_pattern {} is not supported, \"layers\" is",
-                  shown(*pattern));
+                  json::shown(*pattern));
   }
   return {};
 }
@@ -90,7 +84,7 @@ Result<std::vector<std::int64_t>> layers_of(const json::value& value) {
     const auto* number = one.if_int64();
     if (number == nullptr)
       return fail(ErrorCode::kInvalid, "layers_to_transform {} is no list of numbers",
-                  shown(value));
+                  json::shown(value));
     layers.push_back(*number);
     return {};
   };
@@ -124,10 +118,10 @@ bool ends_with_name(std::string_view module, std::string_view name) {
 
 }  // namespace
 
-ExpressionTime::ExpressionTime() : end_(SteadyClock().now() + kExpressionTime) {}
+ExpressionTime::ExpressionTime() : end_(steady_now() + kExpressionTime) {}
 
 Result<void> ExpressionTime::check() const {
-  if (SteadyClock().now() <= end_) return {};
+  if (steady_now() <= end_) return {};
   return fail(ErrorCode::kTooLarge, "its expressions take over {} s", kExpressionTime / kSecond);
 }
 
@@ -146,11 +140,12 @@ Result<ModuleChoice> ModuleChoice::parse(std::string_view member, const json::va
   const auto* list = value.if_array();
   if (list == nullptr)
     return fail(ErrorCode::kInvalid, "{} {} is no list of names and no expression", member,
-                shown(value));
+                json::shown(value));
   TRY_DO(check_entries(member, list->size()));
   for (const json::value& one : *list) {
     const auto* name = one.if_string();
-    if (name == nullptr) return fail(ErrorCode::kInvalid, "{}: {} is no name", member, shown(one));
+    if (name == nullptr)
+      return fail(ErrorCode::kInvalid, "{}: {} is no name", member, json::shown(one));
     choice.names_.emplace_back(*name);
   }
   return choice;
@@ -173,7 +168,7 @@ Result<ModuleNumbers> ModuleNumbers::parse(std::string_view member, const json::
     const auto number = json::get_double(numbers, entry.key());
     if (!number || !(*number > 0) || !std::isfinite(*number))
       return fail(ErrorCode::kInvalid, "{}: '{}' is {}, a positive number is required", member,
-                  key.substr(0, 256), shown(entry.value()));
+                  key.substr(0, 256), json::shown(entry.value()));
     TRY(Regex pattern, compile(member, key, fmt::format("\\A(?:.*\\.)?(?:{})\\z", key)));
     made.entries_.push_back({std::move(pattern), *number});
   }
@@ -225,7 +220,7 @@ Result<LoraConfig> LoraConfig::parse(const json::object& config, const Expressio
     if (numbers == nullptr || says_nothing(*numbers)) continue;
     const auto* members = numbers->if_object();
     if (members == nullptr)
-      return fail(ErrorCode::kInvalid, "{} {} is no object", name, shown(*numbers));
+      return fail(ErrorCode::kInvalid, "{} {} is no object", name, json::shown(*numbers));
     TRY(*into, ModuleNumbers::parse(name, *members, time));
   }
   return made;

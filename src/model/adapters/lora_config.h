@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/result.h"
-#include "text/regex.h"
+#include "text/patterns/regex.h"
 
 namespace saccade {
 

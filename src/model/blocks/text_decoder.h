@@ -14,7 +14,7 @@
 #include "model/blocks/scratch.h"
 #include "model/checkpoint/weight_table.h"
 #include "model/network.h"
-#include "ops/collective.h"
+#include "ops/team/collective.h"
 
 namespace saccade {
 

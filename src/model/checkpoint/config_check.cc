@@ -11,15 +11,9 @@ namespace {
 constexpr std::int64_t kMostToken = INT32_MAX;
 constexpr std::int64_t kMostChannels = 3;
 
-std::string shown(const json::value& value) {
-  std::string text;
-  json::JsonWriter(text).value(value);
-  return text.size() > 80 ? text.substr(0, 77) + "..." : text;
-}
-
 tl::unexpected<Error> wrong(const std::string& path, const json::value& value,
                             std::string_view wanted) {
-  return fail(ErrorCode::kInvalid, "{} is {}, {} is required", path, shown(value), wanted);
+  return fail(ErrorCode::kInvalid, "{} is {}, {} is required", path, json::shown(value), wanted);
 }
 
 bool is_integer_within(const json::value& value, std::int64_t least, std::int64_t most) {

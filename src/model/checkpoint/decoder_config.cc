@@ -14,8 +14,6 @@
 namespace saccade {
 namespace {
 
-constexpr std::int64_t kMostLayers = 1024;
-
 Result<LayerKind> layer_kind(const json::value& type, const DecoderDefaults& defaults) {
   if (defaults.full_interval > 0) {
     if (type.is_string() && type.get_string() == "full_attention") return LayerKind::kFull;

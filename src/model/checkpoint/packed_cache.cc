@@ -71,7 +71,7 @@ std::uint64_t header_sum(const Header& header) {
   return checksum(std::as_bytes(std::span(&header, 1)).first(offsetof(Header, sum)));
 }
 
-std::size_t round_up(std::size_t value, std::size_t unit) {
+std::size_t aligned_up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
@@ -247,7 +247,7 @@ Result<void> PackedCache::Output::put(const Digest& recipe, const PackedForm& fo
   for (const std::int64_t word : form.layout) table_.push_back(static_cast<std::uint64_t>(word));
   table_.push_back(form.pieces.size());
   for (std::span<const std::byte> piece : form.pieces) {
-    at_ = round_up(at_, kAlignment);
+    at_ = aligned_up(at_, kAlignment);
     table_.push_back(at_);
     table_.push_back(piece.size());
     while (!piece.empty()) {
@@ -262,7 +262,7 @@ Result<void> PackedCache::Output::put(const Digest& recipe, const PackedForm& fo
 }
 
 Result<std::size_t> PackedCache::Output::finish(const std::string& path, const Digest& key) {
-  at_ = round_up(at_, kAlignment);
+  at_ = aligned_up(at_, kAlignment);
   const auto table = std::as_bytes(std::span(table_));
   header_.key = key;
   header_.table_at = at_;

@@ -19,8 +19,8 @@
 #include "base/hash.h"
 #include "base/result.h"
 #include "ops/device.h"
-#include "ops/packed_form.h"
-#include "ops/stored_matrix.h"
+#include "ops/formats/packed_form.h"
+#include "ops/formats/stored_matrix.h"
 
 namespace saccade {
 

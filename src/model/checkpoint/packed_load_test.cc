@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "model/checkpoint/packed_cache.h"
 #include "model/checkpoint/weight_table.h"
-#include "ops/packed_form.h"
+#include "ops/formats/packed_form.h"
 #include "tests/support/temporary_directory.h"
 
 namespace saccade {

@@ -44,9 +44,10 @@ enum class Bias { kNo, kYes };
 // adapters, but stays numbers.
 enum class MatrixRole : std::uint8_t { kOther, kTextLayer, kTextGate, kHead, kTowerLayer };
 
-// Which rows of activations are rounded to int8 (ops/int8_rows.h) besides those that a checkpoint
-// says so of: none, those before weights of four bits, or those before what a GGUF has in blocks
-// (ops/block_codes.h), where blocks of more than four bits in text layers and the head become int8.
+// Which rows of activations are rounded to int8 (ops/formats/int8_rows.h) besides those that a
+// checkpoint says so of: none, those before weights of four bits, or those before what a GGUF has
+// in blocks (ops/formats/block_codes.h), where blocks of more than four bits in text layers and the
+// head become int8.
 enum class Int8Rows : std::uint8_t { kStated, kBeforeFourBits, kBeforeBlocks };
 
 // What matrices are stored and multiplied as: kF32 or kBf16; by their role kI8 too.

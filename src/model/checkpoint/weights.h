@@ -12,7 +12,7 @@
 
 #include "base/hash.h"
 #include "base/result.h"
-#include "base/thread_pool.h"
+#include "base/threads/thread_pool.h"
 #include "model/checkpoint/safetensors.h"
 #include "model/quantization/quantized_matrix.h"
 #include "tensor/tensor.h"
@@ -90,7 +90,7 @@ class Weights {
     std::size_t four_bit_bytes = 0;
   };
   Quantized quantized() const;
-  // How many tensors are in blocks of each type (ops/block_codes.h), by its name.
+  // How many tensors are in blocks of each type (ops/formats/block_codes.h), by its name.
   std::map<std::string, std::size_t> block_counts() const;
   // Scales of activations and of KV caches: tensors that are there and not read.
   std::size_t unused_scales() const { return unused_scales_; }

@@ -10,7 +10,7 @@
 
 #include "base/hash.h"
 #include "base/json.h"
-#include "base/thread_pool.h"
+#include "base/threads/thread_pool.h"
 #include "model/checkpoint/shard_files.h"
 #include "model/dummies/dummy_sizes.h"
 #include "model/dummies/random_weights.h"

@@ -12,7 +12,7 @@
 #include "model/dummies/dummy_sizes.h"
 #include "model/families.h"
 #include "model/solo_run.h"
-#include "text/chat_template.h"
+#include "text/templates/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace saccade {

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "model/checkpoint/weights.h"
-#include "ops/made_numbers.h"
+#include "ops/formats/made_numbers.h"
 
 namespace saccade {
 

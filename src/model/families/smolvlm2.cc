@@ -27,7 +27,7 @@
 #include "model/towers/position_grid.h"
 #include "model/towers/tile_tower.h"
 #include "model/videos/tile_videos.h"
-#include "text/number_words.h"
+#include "text/unicode/number_words.h"
 
 namespace saccade {
 

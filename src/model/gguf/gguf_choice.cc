@@ -10,7 +10,7 @@
 #include <ranges>
 #include <utility>
 
-#include "base/ascii.h"
+#include "base/text/ascii.h"
 #include "model/gguf/gguf_paths.h"
 
 namespace saccade {

@@ -11,12 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "model/checkpoint/decoder_config.h"
 #include "tensor/tensor.h"
 
 namespace saccade {
 namespace {
-
-constexpr std::int64_t kMostLayers = 1024;
 
 // One number of all layers, or an array with one a layer, which must then be equal.
 Result<std::int64_t> get_same(const GgufModel& model, const std::string& key) {
@@ -67,7 +66,7 @@ Result<void> add_extents(const GgufModel& model, json::object& text) {
 }
 
 // Floats of a small tensor; nothing where it is not there.
-Result<std::vector<double>> numbers_of(const GgufModel& model, std::string_view name) {
+Result<std::vector<double>> gguf_numbers(const GgufModel& model, std::string_view name) {
   const auto [file, tensor] = model.find(name);
   std::vector<double> numbers;
   if (tensor == nullptr) return numbers;
@@ -157,7 +156,7 @@ Result<void> add_rope(const GgufModel& model, json::object& text) {
   TRY(const double theta, metadata.get_double_or(model.key("rope.freq_base"), 10000));
   text["rope_theta"] = theta;
   TRY(json::object scaling, read_scaling(model));
-  TRY(const std::vector<double> factors, numbers_of(model, "rope_freqs.weight"));
+  TRY(const std::vector<double> factors, gguf_numbers(model, "rope_freqs.weight"));
   if (!factors.empty() && !scaling.empty())
     return fail(ErrorCode::kUnsupported, "rope_freqs.weight beside {} is not done",
                 model.key("rope.scaling.type"));
@@ -192,7 +191,7 @@ Result<void> check_turned(const GgufModel& model, const json::object& text) {
 }
 
 // What matrices are stored as, or, in blocks, what they are to be computed in.
-std::string_view dtype_of(const GgufModel& model) {
+std::string_view gguf_dtype(const GgufModel& model) {
   const GgufTensor* largest = nullptr;
   for (const GgufFile& file : model.files()) {
     for (const GgufTensor& tensor : file.header.tensors) {
@@ -325,7 +324,7 @@ Result<GgufConfig> read_gguf_config(const GgufModel& model, const GgufFamily& fa
   }
   config["architectures"] = json::array{json::string(family.class_name)};
   config["model_type"] = family.model_type;
-  config["torch_dtype"] = dtype_of(model);
+  config["torch_dtype"] = gguf_dtype(model);
   TRY_DO(add_token_ids(model, config));
   if (family.add_tower != nullptr) TRY_DO(family.add_tower(model, config, read.preprocessor));
   return read;

@@ -319,7 +319,7 @@ constexpr std::string_view kInternHead = "language_model.lm_head";
 
 // Text whose positions have three axes turns by one where there are no images, as Qwen2's and
 // Qwen3's does.
-constexpr std::array kFamilies = {
+constexpr std::array kGgufFamilies = {
     kLlama,
     kQwen2,
     as(kQwen2, "qwen2vl", "Qwen2ForCausalLM", "qwen2"),
@@ -373,7 +373,7 @@ Result<const GgufFamily*> gguf_family_of(const GgufModel& model) {
   std::string known;
   std::string_view last;
   bool text_known = false;
-  for (const GgufFamily& family : kFamilies) {
+  for (const GgufFamily& family : kGgufFamilies) {
     const bool text = family.architecture == model.architecture();
     if (text && family.projector == model.projector_type()) return &family;
     text_known = text_known || text;

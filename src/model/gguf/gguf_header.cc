@@ -8,21 +8,21 @@
 #include <limits>
 #include <utility>
 
-#include "base/printable.h"
-#include "ops/block_codes.h"
+#include "base/text/printable.h"
+#include "ops/formats/block_codes.h"
 
 namespace saccade {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x46554747;  // "GGUF"
-constexpr std::uint64_t kMostRank = 4;
+constexpr std::uint32_t kGgufMagic = 0x46554747;  // "GGUF"
+constexpr std::uint64_t kMostGgufRank = 4;
 constexpr std::uint64_t kMostKey = 65'535;
 constexpr std::uint64_t kMostTensorName = 1024;
 constexpr std::uint64_t kMostAlignment = 1 << 20;
-constexpr std::uint64_t kMostEntries = 1 << 20;  // of metadata, and of tensors
+constexpr std::uint64_t kMostGgufEntries = 1 << 20;  // of metadata, and of tensors
 
 // Types of metadata.
-enum Kind : std::uint32_t {
+enum GgufKind : std::uint32_t {
   kU8,
   kI8,
   kU16,
@@ -49,7 +49,7 @@ struct TypeNumber {
   std::uint32_t number;
   std::string_view name;
 };
-constexpr std::array kTypes = {
+constexpr std::array kGgufTypes = {
     TypeNumber{0, "F32"},     TypeNumber{1, "F16"},      TypeNumber{2, "Q4_0"},
     TypeNumber{3, "Q4_1"},    TypeNumber{6, "Q5_0"},     TypeNumber{7, "Q5_1"},
     TypeNumber{8, "Q8_0"},    TypeNumber{9, "Q8_1"},     TypeNumber{10, "Q2_K"},
@@ -198,9 +198,9 @@ Result<void> read_metadata(Reader& reader, GgufMetadata& into) {
 
 Result<std::vector<std::int64_t>> read_shape(Reader& reader, std::string_view name) {
   TRY(const auto rank, reader.number<std::uint32_t>(name));
-  if (rank > kMostRank)
+  if (rank > kMostGgufRank)
     return fail(ErrorCode::kCorrupt, "tensor \"{}\" has {} extents, limit {}", name, rank,
-                kMostRank);
+                kMostGgufRank);
   std::vector<std::int64_t> shape(rank);
   std::int64_t count = 1;
   for (std::int64_t& extent : shape) {
@@ -220,14 +220,15 @@ Result<GgufTensor> read_tensor(Reader& reader, std::uint64_t alignment) {
   tensor.name = printable(name);
   TRY(tensor.shape, read_shape(reader, tensor.name));
   TRY(const auto number, reader.number<std::uint32_t>(tensor.name));
-  const auto* const type = std::ranges::find(kTypes, number, &TypeNumber::number);
-  const std::optional<Unit> unit = type == kTypes.end() ? std::nullopt : unit_of(type->name);
+  const auto* const type = std::ranges::find(kGgufTypes, number, &TypeNumber::number);
+  const std::optional<Unit> unit = type == kGgufTypes.end() ? std::nullopt : unit_of(type->name);
   if (!unit)
-    return fail(ErrorCode::kUnsupported,
-                "tensor \"{}\" is {}; F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, "
-                "IQ4_NL and IQ4_XS are read",
-                tensor.name,
-                type == kTypes.end() ? fmt::format("of type {}", number) : std::string(type->name));
+    return fail(
+        ErrorCode::kUnsupported,
+        "tensor \"{}\" is {}; F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, "
+        "IQ4_NL and IQ4_XS are read",
+        tensor.name,
+        type == kGgufTypes.end() ? fmt::format("of type {}", number) : std::string(type->name));
   tensor.type = type->name;
   std::int64_t count = 1;
   for (const std::int64_t extent : tensor.shape) count *= extent;
@@ -282,7 +283,7 @@ Result<GgufHeader> parse_gguf(std::span<const std::byte> file) {
   Reader reader(file);
   GgufHeader header;
   TRY(const auto magic, reader.number<std::uint32_t>("GGUF's mark"));
-  if (magic != kMagic)
+  if (magic != kGgufMagic)
     return fail(ErrorCode::kCorrupt, "it begins with {:#010x}, not with GGUF's mark", magic);
   TRY(header.version, reader.number<std::uint32_t>("the version"));
   if (header.version != 2 && header.version != 3)
@@ -292,8 +293,8 @@ Result<GgufHeader> parse_gguf(std::span<const std::byte> file) {
   TRY(const auto tensors, reader.number<std::uint64_t>("the number of tensors"));
   TRY(const auto values, reader.number<std::uint64_t>("the number of metadata"));
   for (const auto& [count, what] : {std::pair{tensors, "tensors"}, {values, "metadata"}}) {
-    if (count > kMostEntries)
-      return fail(ErrorCode::kCorrupt, "it has {} {}, limit {}", count, what, kMostEntries);
+    if (count > kMostGgufEntries)
+      return fail(ErrorCode::kCorrupt, "it has {} {}, limit {}", count, what, kMostGgufEntries);
   }
   for (std::uint64_t i = 0; i < values; ++i) TRY_DO(read_metadata(reader, header.metadata));
   TRY(const std::int64_t alignment, header.metadata.get_int_or("general.alignment", 32));

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace saccade {
 namespace {
@@ -97,8 +97,8 @@ Result<Vocabulary> read_vocabulary(const GgufMetadata& metadata) {
 json::string text(std::string_view from) { return json::string(from.data(), from.size()); }
 
 // The token that `key` names by its id; nothing where there is no such key.
-Result<std::optional<std::size_t>> token_of(const GgufMetadata& metadata, const char* key,
-                                            const Vocabulary& vocabulary) {
+Result<std::optional<std::size_t>> gguf_token(const GgufMetadata& metadata, const char* key,
+                                              const Vocabulary& vocabulary) {
   if (!metadata.has(key)) return std::optional<std::size_t>();
   TRY(const std::int64_t id, metadata.get_int(key));
   if (id < 0 || static_cast<std::size_t>(id) >= vocabulary.tokens.size())
@@ -133,7 +133,7 @@ Result<json::value> post_processor_of(const GgufMetadata& metadata, const Vocabu
   json::object tokens;
   const auto add = [&](const char* flag, const char* key) -> Result<void> {
     TRY(const bool adds, metadata.get_bool_or(flag, false));
-    TRY(const auto id, token_of(metadata, key, vocabulary));
+    TRY(const auto id, gguf_token(metadata, key, vocabulary));
     if (!adds || !id) return {};
     parts.emplace_back(json::object{{"SpecialToken", {{"id", key}, {"type_id", 0}}}});
     tokens[key] = {{"id", key},
@@ -247,7 +247,7 @@ Result<std::string> tokenizer_model(const GgufMetadata& metadata, const Vocabula
         {"tokenizer.ggml.bos_token_id", 41, 46},
         {"tokenizer.ggml.eos_token_id", 42, 47},
         {"tokenizer.ggml.padding_token_id", 43, 48}}) {
-    TRY(const auto id, token_of(metadata, key, vocabulary));
+    TRY(const auto id, gguf_token(metadata, key, vocabulary));
     if (!id) continue;
     trainer.number(id_field, *id);
     trainer.bytes(piece_field, vocabulary.tokens[*id]);
@@ -275,7 +275,7 @@ Result<std::string> tokenizer_config(const GgufMetadata& metadata, const Vocabul
                                   {"tokenizer.ggml.eos_token_id", "eos_token"},
                                   {"tokenizer.ggml.unknown_token_id", "unk_token"},
                                   {"tokenizer.ggml.padding_token_id", "pad_token"}}) {
-    TRY(const auto id, token_of(metadata, key, vocabulary));
+    TRY(const auto id, gguf_token(metadata, key, vocabulary));
     if (id) config[name] = text(vocabulary.tokens[*id]);
   }
   TRY(config["add_bos_token"], metadata.get_bool_or("tokenizer.ggml.add_bos_token", adds_bos));

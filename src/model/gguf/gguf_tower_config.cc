@@ -25,8 +25,8 @@ struct Tower {
 
 // `activation`: where neither clip.use_gelu nor clip.use_silu says one; `gelu`: what the first
 // stands for.
-Result<Tower> read_tower(const GgufModel& model, std::string activation,
-                         std::string_view gelu = "gelu_pytorch_tanh") {
+Result<Tower> read_gguf_tower(const GgufModel& model, std::string activation,
+                              std::string_view gelu = "gelu_pytorch_tanh") {
   const GgufMetadata& metadata = model.projector();
   Tower tower;
   TRY(tower.layers, metadata.get_int("clip.vision.block_count"));
@@ -122,7 +122,7 @@ json::object siglip(const Tower& tower) {
 
 Result<void> add_qwen2_tower(const GgufModel& model, json::object& config,
                              json::object& preprocessor) {
-  TRY(const Tower tower, read_tower(model, "quick_gelu"));
+  TRY(const Tower tower, read_gguf_tower(model, "quick_gelu"));
   TRY(json::object vision, patch_tower(model, tower));
   if (tower.inner % tower.width != 0)
     return fail(ErrorCode::kUnsupported, "the tower's MLP is {} wide, no multiple of {}",
@@ -137,7 +137,7 @@ Result<void> add_qwen2_tower(const GgufModel& model, json::object& config,
 Result<void> add_qwen25_tower(const GgufModel& model, json::object& config,
                               json::object& preprocessor) {
   const GgufMetadata& metadata = model.projector();
-  TRY(const Tower tower, read_tower(model, "silu"));
+  TRY(const Tower tower, read_gguf_tower(model, "silu"));
   TRY(json::object vision, patch_tower(model, tower));
   vision["hidden_size"] = tower.width;
   vision["intermediate_size"] = tower.inner;
@@ -157,7 +157,7 @@ Result<void> add_qwen25_tower(const GgufModel& model, json::object& config,
 Result<void> add_qwen3_tower(const GgufModel& model, json::object& config,
                              json::object& preprocessor) {
   const GgufMetadata& metadata = model.projector();
-  TRY(const Tower tower, read_tower(model, "gelu_pytorch_tanh"));
+  TRY(const Tower tower, read_gguf_tower(model, "gelu_pytorch_tanh"));
   TRY(json::object vision, patch_tower(model, tower));
   vision["hidden_size"] = tower.width;
   vision["intermediate_size"] = tower.inner;
@@ -177,7 +177,7 @@ Result<void> add_qwen3_tower(const GgufModel& model, json::object& config,
 
 Result<void> add_gemma_tower(const GgufModel& model, json::object& config,
                              json::object& preprocessor) {
-  TRY(const Tower tower, read_tower(model, "gelu_pytorch_tanh"));
+  TRY(const Tower tower, read_gguf_tower(model, "gelu_pytorch_tanh"));
   TRY(const std::int64_t pooled,
       model.projector().get_int_or("clip.vision.projector.scale_factor", 4));
   if (pooled < 1 || tower.patch < 1)
@@ -202,7 +202,7 @@ Result<void> add_gemma_tower(const GgufModel& model, json::object& config,
 Result<void> add_smolvlm_tower(const GgufModel& model, json::object& config,
                                json::object& preprocessor) {
   const GgufMetadata& metadata = model.projector();
-  TRY(const Tower tower, read_tower(model, "gelu_pytorch_tanh"));
+  TRY(const Tower tower, read_gguf_tower(model, "gelu_pytorch_tanh"));
   json::object vision = siglip(tower);
   vision["model_type"] = "smolvlm_vision";
   config["vision_config"] = std::move(vision);
@@ -221,7 +221,7 @@ Result<void> add_smolvlm_tower(const GgufModel& model, json::object& config,
 // Pixtral, and Mistral Small 3.1 and later, whose patches are merged before they are projected.
 Result<void> add_pixtral_tower(const GgufModel& model, json::object& config,
                                json::object& preprocessor) {
-  TRY(const Tower tower, read_tower(model, "silu", "gelu"));
+  TRY(const Tower tower, read_gguf_tower(model, "silu", "gelu"));
   const bool merges = model.find("mm.patch_merger.weight").tensor != nullptr;
   if (merges) {
     config["architectures"] = json::array{"Mistral3ForConditionalGeneration"};
@@ -270,7 +270,7 @@ Result<void> add_onevision_tower(const GgufModel& model, json::object& config,
   if (merge != "spatial_unpad")
     return fail(ErrorCode::kUnsupported,
                 "clip.vision.mm_patch_merge_type is \"{}\"; spatial_unpad is read", merge);
-  TRY(const Tower tower, read_tower(model, "gelu_pytorch_tanh"));
+  TRY(const Tower tower, read_gguf_tower(model, "gelu_pytorch_tanh"));
   json::object vision = siglip(tower);
   vision["model_type"] = "siglip_vision_model";
   vision["vision_use_head"] = false;
@@ -309,7 +309,7 @@ Result<void> add_onevision_tower(const GgufModel& model, json::object& config,
 Result<void> add_minicpmv_tower(const GgufModel& model, json::object& config,
                                 json::object& preprocessor) {
   const GgufMetadata& metadata = model.projector();
-  TRY(const Tower tower, read_tower(model, "gelu_pytorch_tanh"));
+  TRY(const Tower tower, read_gguf_tower(model, "gelu_pytorch_tanh"));
   TRY(const std::int64_t joined, metadata.get_int_or("clip.vision.projector.scale_factor", 4));
   if (joined != 4)
     return fail(ErrorCode::kUnsupported,
@@ -349,7 +349,7 @@ Result<void> add_minicpmv_tower(const GgufModel& model, json::object& config,
 Result<void> add_intern_tower(const GgufModel& model, json::object& config,
                               json::object& preprocessor) {
   const GgufMetadata& metadata = model.projector();
-  TRY(const Tower tower, read_tower(model, "gelu"));
+  TRY(const Tower tower, read_gguf_tower(model, "gelu"));
   const bool norms = model.find("v.blk.0.attn_q_norm.weight").tensor != nullptr;
   const bool rms = model.find("v.blk.0.ln1.bias").tensor == nullptr;
   config["vision_config"] = {

@@ -16,7 +16,7 @@
 #include "base/hash.h"
 #include "model/gguf/gguf_family.h"
 #include "model/gguf/gguf_model.h"
-#include "ops/block_codes.h"
+#include "ops/formats/block_codes.h"
 
 namespace saccade {
 namespace {

@@ -40,7 +40,7 @@ std::int64_t most_long_tiles(int width, int height, std::int64_t crops) {
 }
 
 // White above and below, to `height` rows.
-Pixels padded(const Pixels& from, int height) {
+Pixels padded_to_height(const Pixels& from, int height) {
   const auto row = static_cast<std::size_t>(from.width) * 3;
   Pixels to{from.width, height,
             std::vector<std::uint8_t>(static_cast<std::size_t>(height) * row, 255)};
@@ -184,7 +184,7 @@ Pixels HdImages::resized(const Pixels& pixels, const ImageLayout& layout,
   const HdExtents hd = hd_extents(layout.width, layout.height, tiles, tile());
   const int height = std::min(layout.resized_width, layout.resized_height);
   const auto resized_padded = [&](const Pixels& from) {
-    return padded(resize(from, hd.width, hd.height, filter(), cancelled), height);
+    return padded_to_height(resize(from, hd.width, hd.height, filter(), cancelled), height);
   };
   if (!hd.on_side) return resized_padded(pixels);
   constexpr Orientation kTransposed = Orientation::kLeftTop;

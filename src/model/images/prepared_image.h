@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "base/thread_pool.h"
+#include "base/threads/thread_pool.h"
 #include "image/pixels.h"
 #include "model/images/image_layout.h"
 

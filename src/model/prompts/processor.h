@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/cancelled.h"
 #include "base/result.h"
+#include "base/threads/cancelled.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/images/image_controls.h"
 #include "model/images/image_layout.h"

@@ -1,7 +1,7 @@
 #include "model/quantization/byte_rounding.h"
 
 #include "model/quantization/matrix_rows.h"
-#include "ops/int8_rows.h"
+#include "ops/formats/int8_rows.h"
 
 namespace saccade {
 

@@ -1,4 +1,4 @@
-// Rounding of a matrix to bytes with a scale an output, as ops/int8_rows.h says: what
+// Rounding of a matrix to bytes with a scale an output, as ops/formats/int8_rows.h says: what
 // `saccade model quantize` writes, and the same codes and scales as --quantization int8 makes while
 // weights are loaded.
 #pragma once
@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "base/thread_pool.h"
-#include "ops/stored_matrix.h"
+#include "base/threads/thread_pool.h"
+#include "ops/formats/stored_matrix.h"
 
 namespace saccade {
 

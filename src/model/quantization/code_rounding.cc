@@ -17,9 +17,9 @@ constexpr int kPatience = 3;
 constexpr float kWidest = 1.06F;
 constexpr float kStep = 0.02F;
 constexpr float kLeast = 1e-30F;
-constexpr float kMagic = 12582912.0F;  // adding 1.5 * 2^23 leaves no bits for a fraction
+constexpr float kNoFraction = 12582912.0F;  // adding 1.5 * 2^23 leaves no bits for a fraction
 
-float rounded(float scale, DType type) {
+float rounded_scale(float scale, DType type) {
   if (type == DType::kBf16) return to_float(to_bf16(scale));
   if (type == DType::kF16) return to_float(to_f16(scale));
   return scale;
@@ -76,7 +76,7 @@ struct Vectors {
     values = values * grid.inverse;
     values = values < low ? low : values;
     values = values > high ? high : values;
-    values = (values + kMagic) - kMagic;
+    values = (values + kNoFraction) - kNoFraction;
   }
 
   // NaN when there is an infinity or a NaN.
@@ -183,8 +183,8 @@ struct Vectors {
       int worse = 0;
       for (int i = 0; i < kClips && worse < kPatience; ++i) {
         const float scale =
-            rounded(most / (levels - 0.5F) * (kWidest - kStep * static_cast<float>(i)),
-                    rounding.scale_type);
+            rounded_scale(most / (levels - 0.5F) * (kWidest - kStep * static_cast<float>(i)),
+                          rounding.scale_type);
         if (!(scale > 0) || !std::isfinite(1 / scale)) break;  // below what the type has
         const Grid grid{-levels, levels - 1, scale, 1 / scale};
         const float error = squared_error(values, count, grid);

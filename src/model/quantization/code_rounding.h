@@ -14,8 +14,8 @@
 #include <span>
 #include <vector>
 
-#include "base/thread_pool.h"
-#include "ops/stored_matrix.h"
+#include "base/threads/thread_pool.h"
+#include "ops/formats/stored_matrix.h"
 
 namespace saccade {
 

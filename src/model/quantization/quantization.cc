@@ -7,13 +7,13 @@
 #include <boost/json/value.hpp>
 #include <string_view>
 
-#include "base/ascii.h"
+#include "base/text/ascii.h"
 #include "model/checkpoint/checkpoint.h"
 
 namespace saccade {
 namespace {
 
-constexpr std::string_view kInstead =
+constexpr std::string_view kOtherForms =
     "give the original checkpoint, or one quantised as AWQ (gemm), GPTQ, fp8 or compressed-tensors";
 constexpr std::int64_t kMostGroup = std::int64_t{1} << 20;
 constexpr std::int64_t kGroupByScales = -1;
@@ -40,7 +40,8 @@ constexpr std::array kRefused = {
 };
 
 tl::unexpected<Error> refuse(std::string_view what) {
-  return fail(ErrorCode::kUnsupported, "quantization_config: {} is not read; {}", what, kInstead);
+  return fail(ErrorCode::kUnsupported, "quantization_config: {} is not read; {}", what,
+              kOtherForms);
 }
 
 Result<const json::object*> find_section(const json::object& config) {

@@ -98,7 +98,7 @@ struct Plan {
   std::size_t bytes_before = 0;
 };
 
-constexpr std::string_view kWeight = ".weight";
+constexpr std::string_view kWeightEnding = ".weight";
 
 SafetensorsEntry sized(std::string name, std::string dtype, std::vector<std::int64_t> shape,
                        std::size_t element) {
@@ -159,7 +159,7 @@ Result<std::map<std::string, ToRound>> matrices_of(const UnloadedModel& model,
     const std::int64_t group = options.bits == 8 ? 0 : group_of_inputs(matrix.in, options.group);
     for (const WeightTable::Part& part : matrix.parts) {
       if (options.bits == 8 || group > 0)
-        found.emplace(part.name + std::string(kWeight), ToRound{part.out, matrix.in, group});
+        found.emplace(part.name + std::string(kWeightEnding), ToRound{part.out, matrix.in, group});
       else
         ++left;
     }
@@ -182,13 +182,14 @@ Result<void> expect_numbers(const Place& place, const ToRound& matrix) {
   if (entry.dtype != "BF16" && entry.dtype != "F16" && entry.dtype != "F32")
     return fail(ErrorCode::kUnsupported, "tensor \"{}\" is {}; BF16, F16 and F32 are read",
                 entry.name, entry.dtype);
-  if (!entry.name.ends_with(kWeight))
+  if (!entry.name.ends_with(kWeightEnding))
     return fail(ErrorCode::kUnsupported, "\"{}\" is no module's weight", entry.name);
   return {};
 }
 
 std::string module_of(std::string_view name) {
-  return std::string(name.ends_with(kWeight) ? name.substr(0, name.size() - kWeight.size()) : name);
+  return std::string(
+      name.ends_with(kWeightEnding) ? name.substr(0, name.size() - kWeightEnding.size()) : name);
 }
 
 Result<Plan> make_plan(const UnloadedModel& model, const SourceTensors& source,
@@ -312,7 +313,7 @@ Result<void> write_config(const std::string& from, const std::string& to,
   return {};
 }
 
-StoredMatrix numbers_of(const Place& place) {
+StoredMatrix whole_numbers(const Place& place) {
   StoredMatrix matrix;
   matrix.codes = {safetensors_dtype(place.entry->dtype).value_or(DType::kU8), place.bytes()};
   matrix.stored_out = matrix.out_end = place.entry->shape[0];
@@ -321,7 +322,7 @@ StoredMatrix numbers_of(const Place& place) {
 }
 
 Result<void> write_rounded(const Step& step, int bits, ShardFiles& files, ThreadPool& pool) {
-  const StoredMatrix numbers = numbers_of(step.from);
+  const StoredMatrix numbers = whole_numbers(step.from);
   if (bits == 8) {
     const RoundedBytes rounded(numbers, pool);
     TRY_DO(files.write(std::as_bytes(rounded.codes())));

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "base/thread_pool.h"
+#include "base/threads/thread_pool.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/shard_files.h"
 
@@ -17,7 +17,7 @@ namespace saccade {
 struct QuantizeOptions {
   std::string directory;  // written; not there yet, or empty
   // 4: as --quantization int4 rounds (model/quantization/code_rounding.h). 8: as int8 does
-  // (ops/int8_rows.h).
+  // (ops/formats/int8_rows.h).
   int bits = 4;
   std::int64_t group = 128;  // of 4 bits: 128, 64 or 32 inputs, fewer where they do not divide
   bool head = false;         // of 8 bits: the head too, where it is not the embedding

@@ -19,7 +19,7 @@ constexpr std::int64_t kWordBits = 32;
 constexpr std::array<std::string_view, 2> kInputScales = {"input_scale", "activation_scale"};
 
 template <typename T>
-T load(const StoredTensor& from, std::int64_t index) {
+T load_element(const StoredTensor& from, std::int64_t index) {
   T value;
   std::memcpy(&value, from.bytes.data() + static_cast<std::size_t>(index) * sizeof(T), sizeof(T));
   return value;
@@ -66,7 +66,7 @@ bool zeros_are_less_one(const Quantization& quantization, const StoredTensor& ze
   const auto words = static_cast<std::int64_t>(zeros.bytes.size() / sizeof(std::uint32_t));
   const std::uint32_t middle = middles(quantization.bits);
   for (std::int64_t i = 0; i < words; ++i) {
-    if (load<std::uint32_t>(zeros, i) != middle) return true;
+    if (load_element<std::uint32_t>(zeros, i) != middle) return true;
   }
   return false;
 }
@@ -75,7 +75,7 @@ Result<void> check_order(const StoredTensor& order, std::int64_t in, std::int64_
   TRY_DO(expect_type(order, "g_idx", {"I32"}));
   TRY_DO(expect(order, "g_idx", std::array{in}));
   for (std::int64_t i = 0; i < in; ++i) {
-    const auto group = load<std::int32_t>(order, i);
+    const auto group = load_element<std::int32_t>(order, i);
     if (group < 0 || group >= groups)
       return fail(ErrorCode::kCorrupt, "g_idx of input {} is {}, there are {} groups", i, group,
                   groups);
@@ -150,8 +150,8 @@ Result<StoredMatrix> join_packed(const Quantization& quantization, const Quantiz
   TRY_DO(expect_matrix(parts.codes, "weight_packed"));
   TRY_DO(expect(parts.shape, "weight_shape", std::array{std::int64_t{2}}));
   const auto extent = [&](std::int64_t i) {
-    return parts.shape.dtype == "I32" ? load<std::int32_t>(parts.shape, i)
-                                      : load<std::int64_t>(parts.shape, i);
+    return parts.shape.dtype == "I32" ? load_element<std::int32_t>(parts.shape, i)
+                                      : load_element<std::int64_t>(parts.shape, i);
   };
   const std::int64_t per_word = kWordBits / quantization.bits;
   const std::int64_t out = extent(0);
@@ -187,11 +187,11 @@ Result<float> read_input_scale(const StoredTensor& scale) {
                 shape_text(scale.shape));
   float value = 0;
   if (scale.dtype == "F32")
-    value = load<float>(scale, 0);
+    value = load_element<float>(scale, 0);
   else if (scale.dtype == "BF16")
-    value = to_float(load<Bf16>(scale, 0));
+    value = to_float(load_element<Bf16>(scale, 0));
   else
-    value = to_float(load<F16>(scale, 0));
+    value = to_float(load_element<F16>(scale, 0));
   return std::isfinite(value) && value > 0 ? value : 0.0F;
 }
 

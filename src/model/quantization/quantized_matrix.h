@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 #include "model/quantization/quantization.h"
-#include "ops/stored_matrix.h"
+#include "ops/formats/stored_matrix.h"
 
 namespace saccade {
 

@@ -15,7 +15,7 @@ namespace {
 constexpr NormStyle kMergerNorm = {.epsilon = 1e-5f, .weight_offset = 0, .subtract_mean = true};
 
 // Merged rows that are made at a time.
-std::int64_t slice_of(const Glm4vTowerSettings& s) {
+std::int64_t mlp_slice(const Glm4vTowerSettings& s) {
   return std::max(kMlpRows / (s.merge * s.merge), std::int64_t{1});
 }
 
@@ -82,7 +82,7 @@ Result<void> Glm4vTower::reserve(Device& device, std::int64_t patch_rows) {
   const Glm4vTowerSettings& s = settings_;
   const DType type = device.activation_dtype();
   const std::int64_t slice = std::min(patch_rows, kMlpRows);
-  const std::int64_t squares = std::min(patch_rows, slice_of(s));
+  const std::int64_t squares = std::min(patch_rows, mlp_slice(s));
   angles_.add(memory_, patch_rows, s.head_dim());
   cut_.add(memory_, type, slice, s.patch_values());
   memory_.add(hidden_, type, patch_rows, s.embed);
@@ -123,7 +123,7 @@ class Glm4vEncodeRun final : public WholeImageRun {
     tokens_.list(works,
                  row_cost(tower_.downsample_) + row_cost(tower_.project_) +
                      row_cost(tower_.merger_in_) + row_cost(tower_.merger_out_),
-                 slice_of(settings_),
+                 mlp_slice(settings_),
                  [this](std::size_t image, std::int64_t begin, std::int64_t end) {
                    merge(image, begin, end);
                  });

@@ -28,7 +28,7 @@ struct Names {
   std::string projector_norm, projector_in, projector_out;
 };
 
-const Names& names_of(InternVitNames names) {
+const Names& intern_vit_names(InternVitNames names) {
   static const Names kOriginal = {.prefix = "vision_model.",
                                   .class_token = "embeddings.class_embedding",
                                   .patches = "embeddings.patch_embedding",
@@ -180,7 +180,7 @@ void add_positions(WeightTable& table, EmbeddingTable& into, const std::string& 
 void add_layer(WeightTable& table, VisionBlock& block, const InternVitSettings& settings,
                std::int64_t index) {
   const TileTowerSettings& s = settings.tower;
-  const Names& names = names_of(settings.names);
+  const Names& names = intern_vit_names(settings.names);
   const std::string at = names.prefix + fmt::format(fmt::runtime(names.layer), index);
   add_norm(table, block.attention_norm, at + names.attention_norm, s.width, s.norm);
   std::vector<WeightTable::Part> qkv;
@@ -251,7 +251,7 @@ Result<InternVitSettings> parse_intern_vit(const json::object& config, InternVit
 void InternVit::add_tower(WeightTable& table, TileTowerWeights& weights,
                           std::vector<VisionBlock>& blocks) const {
   const TileTowerSettings& s = settings();
-  const Names& names = names_of(intern_.names);
+  const Names& names = intern_vit_names(intern_.names);
   blocks.resize(static_cast<std::size_t>(s.layers));
   table.bias(weights.class_token, names.prefix + names.class_token,
              std::vector<std::int64_t>{1, 1, s.width});
@@ -269,7 +269,7 @@ void InternVit::add_tower(WeightTable& table, TileTowerWeights& weights,
 }
 
 void InternVit::add_projector(WeightTable& table) {
-  const Names& names = names_of(intern_.names);
+  const Names& names = intern_vit_names(intern_.names);
   const std::int64_t merged =
       InternVitSettings::kMerge * InternVitSettings::kMerge * settings().width;
   add_norm(table, norm_, names.projector_norm, merged, kProjectorNorm);

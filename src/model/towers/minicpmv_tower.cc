@@ -17,7 +17,7 @@ namespace saccade {
 namespace {
 
 constexpr std::int64_t kJoined = 4;  // patches that become one, twice over
-constexpr std::int64_t kSquareRows = kJoined * kJoined;
+constexpr std::int64_t kJoinedRows = kJoined * kJoined;
 
 // Whatever the configuration says of the other norms.
 constexpr NormStyle kMiniCpmvMergerNorm = {
@@ -111,7 +111,7 @@ void MiniCpmvTower::add_weights(WeightTable& table) {
 Result<void> MiniCpmvTower::reserve(Device& device, std::int64_t patch_rows) {
   const MiniCpmvTowerSettings& s = settings_;
   const DType type = device.activation_dtype();
-  const std::int64_t tile = std::min(patch_rows, s.most_squares * kSquareRows);
+  const std::int64_t tile = std::min(patch_rows, s.most_squares * kJoinedRows);
   const std::int64_t slice = std::min(patch_rows, kMlpRows);
   const std::int64_t squares = std::max(slice / kJoined, std::int64_t{1});
   cut_.add(memory_, type, slice, s.patch_values());
@@ -170,7 +170,7 @@ class MiniCpmvEncodeRun final : public TowerRun {
     const std::vector<std::int32_t> across = nearest_positions(tile.width, side);
     std::vector<std::int32_t> rows(static_cast<std::size_t>(tile.rows()));
     for (std::int64_t r = 0; r < tile.rows(); ++r) {
-      const std::int64_t square = r / kSquareRows;
+      const std::int64_t square = r / kJoinedRows;
       const std::int64_t quarter = r / kJoined % kJoined;
       const std::int64_t patch = r % kJoined;
       const std::int64_t wide = tile.width / kSquarePatches;

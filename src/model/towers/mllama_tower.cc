@@ -12,7 +12,7 @@
 #include "model/towers/patch_steps.h"
 #include "model/towers/tower_weights.h"
 #include "model/towers/vision_stack.h"
-#include "ops/stored_matrix.h"
+#include "ops/formats/stored_matrix.h"
 
 namespace saccade {
 namespace {

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "ops/stored_matrix.h"
+#include "ops/formats/stored_matrix.h"
 
 namespace saccade {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/host_memory.h"
-#include "base/processors.h"
+#include "base/threads/processors.h"
 #include "ops/shapes.h"
 
 namespace saccade {

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "ops/cpu/expert_routes.h"
-#include "ops/cpu/four_bit_weight.h"
-#include "ops/cpu/isa.h"
-#include "ops/cpu/kernels.h"
+#include "ops/cpu/isa/isa.h"
+#include "ops/cpu/isa/kernels.h"
 #include "ops/cpu/token_sampler.h"
+#include "ops/cpu/weights/four_bit_weight.h"
+#include "ops/formats/packed_form.h"
 #include "ops/host_stream.h"
-#include "ops/packed_form.h"
 #include "ops/partial_attention.h"
 
 namespace saccade::cpu {

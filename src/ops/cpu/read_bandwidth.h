@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "base/result.h"
-#include "base/thread_pool.h"
+#include "base/threads/thread_pool.h"
 
 namespace saccade::cpu {
 

@@ -3,7 +3,7 @@
 // row's length alone.
 #pragma once
 
-#include "ops/cpu/vec_math.h"
+#include "ops/cpu/simd/vec_math.h"
 
 namespace saccade::cpu {
 

@@ -10,20 +10,20 @@
 #include <unordered_map>
 #include <vector>
 
-#include "ops/cuda/attention_splits.h"
-#include "ops/cuda/bias_copies.h"
-#include "ops/cuda/code_kernels.h"
+#include "ops/cuda/attention/attention_splits.h"
+#include "ops/cuda/codes/code_kernels.h"
+#include "ops/cuda/codes/wide_products.h"
 #include "ops/cuda/device_failed.h"
-#include "ops/cuda/e4m3_kernels.h"
-#include "ops/cuda/expert_kernels.h"
-#include "ops/cuda/few_gemm.h"
-#include "ops/cuda/flash_attention.h"
 #include "ops/cuda/kernels.h"
-#include "ops/cuda/product_table.h"
+#include "ops/cuda/layers/expert_kernels.h"
+#include "ops/cuda/libraries/flash_attention.h"
+#include "ops/cuda/libraries/product_table.h"
+#include "ops/cuda/products/bias_copies.h"
+#include "ops/cuda/products/e4m3_kernels.h"
+#include "ops/cuda/products/few_gemm.h"
 #include "ops/cuda/repeated_step.h"
 #include "ops/cuda/runtime.h"
 #include "ops/cuda/upload_ring.h"
-#include "ops/cuda/wide_products.h"
 #include "ops/device.h"
 
 namespace saccade::cuda {

@@ -10,7 +10,7 @@
 #include <numeric>
 
 #include "base/rng.h"
-#include "ops/cuda/emulated_device.h"
+#include "ops/cuda/emulator/emulated_device.h"
 #include "ops/readback.h"
 
 namespace saccade::cuda {

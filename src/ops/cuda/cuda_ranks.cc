@@ -1,9 +1,9 @@
-#include "ops/cuda_ranks.h"
+#include "ops/team/cuda_ranks.h"
 
 #include <cstdlib>
 
 #include "base/log.h"
-#include "ops/cuda/nccl_collective.h"
+#include "ops/cuda/libraries/nccl_collective.h"
 
 namespace saccade {
 

@@ -37,8 +37,8 @@
 
 #include <cstring>
 
-#include "ops/cuda/emulated_stream.h"
-#include "ops/cuda/emulator.h"
+#include "ops/cuda/emulator/emulated_stream.h"
+#include "ops/cuda/emulator/emulator.h"
 
 #define __global__
 #define __launch_bounds__(...)

@@ -1,6 +1,6 @@
 // One launch function an op: own kernels, over plain pointers, so that the same header serves the
 // device's compiler, the host's and the emulator. Pointers are the device's unless said otherwise;
-// nothing here waits or allocates. What an op means is in ops/reference.cc.
+// nothing here waits or allocates. What an op means is in ops/reference/reference.cc.
 //
 // Activations are f32 or bf16, sums f32. A row's result depends on that row alone, bit for bit,
 // whatever the number of rows: the order of every sum is fixed by the number of columns (of a
@@ -12,7 +12,7 @@
 #include <limits>
 
 #include "ops/activation.h"
-#include "ops/cuda/attention_parts.h"
+#include "ops/cuda/attention/attention_parts.h"
 #include "tensor/dtype.h"
 
 struct CUstream_st;
@@ -60,7 +60,7 @@ void launch_rope_table(const RopeTableKernelArgs& args, cudaStream_t stream);
 
 // Where one layer keeps keys and values: block b begins at base + b * block_stride bytes with K
 // [kv_heads, block_size, head_dim], then V; of bytes then the scales of K's rows, and of V's
-// (ops/kv_rows.h).
+// (ops/formats/kv_rows.h).
 struct KvPages {
   std::byte* base = nullptr;
   std::int64_t block_stride = 0;

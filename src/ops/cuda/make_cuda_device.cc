@@ -1,4 +1,4 @@
-#include "base/processors.h"
+#include "base/threads/processors.h"
 #include "ops/cuda/cuda_device.h"
 #include "ops/cuda/gpu_runtime.h"
 

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "ops/cuda/cuda_device.h"
-#include "ops/cuda/emulated_stream.h"
+#include "ops/cuda/emulator/emulated_stream.h"
 
 namespace saccade::cuda {
 namespace {

@@ -1,5 +1,5 @@
 #include "ops/cuda/device_under_test.h"
-#include "ops/cuda/emulated_device.h"
+#include "ops/cuda/emulator/emulated_device.h"
 
 namespace saccade {
 namespace cuda {

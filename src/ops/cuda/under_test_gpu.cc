@@ -4,7 +4,7 @@
 
 #include "ops/cuda/cuda_device.h"
 #include "ops/cuda/device_under_test.h"
-#include "ops/cuda/emulated_device.h"
+#include "ops/cuda/emulator/emulated_device.h"
 #include "ops/cuda/gpu_runtime.h"
 
 namespace saccade::cuda {

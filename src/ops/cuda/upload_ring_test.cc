@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ops/cuda/emulated_stream.h"
+#include "ops/cuda/emulator/emulated_stream.h"
 
 namespace saccade::cuda {
 namespace {

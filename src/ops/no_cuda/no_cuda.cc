@@ -1,6 +1,6 @@
 // Linked in place of ops/cuda when the build found no CUDA toolkit.
-#include "ops/cuda_ranks.h"
 #include "ops/device.h"
+#include "ops/team/cuda_ranks.h"
 
 namespace saccade {
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/log.h"
-#include "base/thread_pool.h"
-#include "ops/cuda_ranks.h"
-#include "ops/team_device.h"
+#include "base/threads/thread_pool.h"
+#include "ops/team/cuda_ranks.h"
+#include "ops/team/team_device.h"
 
 namespace saccade::serve {
 namespace {

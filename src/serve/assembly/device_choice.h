@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/processors.h"
 #include "base/result.h"
+#include "base/threads/processors.h"
 #include "ops/device.h"
 
 namespace saccade::serve {
@@ -28,11 +28,11 @@ Result<DeviceChoice> parse_device(std::string_view text);
 // have one, and says in the log why where it takes the CPU in spite of a driver being loaded.
 Result<std::unique_ptr<Device>> make_device(const DeviceChoice& choice, int threads);
 
-// A device for each of several ranks, as one (ops/team_device.h): GPUs from the first on, or the
-// CPU's threads in as many equal parts. One rank is make_device(). `processors`: what each rank's
-// threads stay on, on the CPU, so that what they write first lies beside them (empty: anywhere);
-// the caller is rank 0's first thread and stays where it is. kInvalid: cuda:N with N above 0; else
-// as make_cuda_ranks().
+// A device for each of several ranks, as one (ops/team/team_device.h): GPUs from the first on, or
+// the CPU's threads in as many equal parts. One rank is make_device(). `processors`: what each
+// rank's threads stay on, on the CPU, so that what they write first lies beside them (empty:
+// anywhere); the caller is rank 0's first thread and stays where it is. kInvalid: cuda:N with N
+// above 0; else as make_cuda_ranks().
 Result<std::unique_ptr<Device>> make_ranks(const DeviceChoice& choice, int threads, int ranks,
                                            const std::vector<ProcessorSet>& processors = {});
 

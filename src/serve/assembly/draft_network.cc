@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "engine/drafting/draft_model.h"
 #include "model/checkpoint/checkpoint.h"
 #include "serve/assembly/quantization_choice.h"

@@ -4,9 +4,9 @@
 #include "base/regular_file.h"
 #include "model/families.h"
 #include "model/family.h"
-#include "text/chat_template.h"
-#include "text/content_format.h"
-#include "text/jinja/parser.h"
+#include "text/jinja/syntax/parser.h"
+#include "text/templates/chat_template.h"
+#include "text/templates/content_format.h"
 
 namespace saccade::serve {
 namespace {

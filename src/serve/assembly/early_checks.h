@@ -3,7 +3,7 @@
 
 #include "base/result.h"
 #include "model/checkpoint/checkpoint.h"
-#include "net/http_server.h"
+#include "net/server/http_server.h"
 #include "ops/device.h"
 #include "serve/settings.h"
 

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/processors.h"
 #include "base/result.h"
+#include "base/threads/processors.h"
 
 namespace saccade::serve {
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <span>
 
-#include "base/end_signals.h"
-#include "net/http_server.h"
+#include "base/threads/end_signals.h"
+#include "net/server/http_server.h"
 #include "serve/assembly/cluster_store.h"
 #include "serve/assembly/drainable.h"
 #include "serve/router.h"

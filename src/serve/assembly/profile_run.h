@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "cluster/profile.h"
-#include "cluster/request_clip.h"
+#include "cluster/sizes/profile.h"
+#include "cluster/sizes/request_clip.h"
 #include "engine/engine.h"
 #include "model/model.h"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/ascii.h"
+#include "base/text/ascii.h"
 
 namespace saccade::serve {
 namespace {

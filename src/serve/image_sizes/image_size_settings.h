@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "cluster/seed_size_rule.h"
+#include "cluster/sizes/seed_size_rule.h"
 
 namespace saccade::serve {
 

@@ -12,7 +12,7 @@ constexpr double kNewPrompt = 0.1;             // weight of a prompt in the mean
 constexpr double kMostObserved = 20;           // completions that one look at the engine stands for
 constexpr int kMostTileCounts = 64;
 
-Digest name_of(const Digest& content, std::string_view salt) {
+Digest clipped_name(const Digest& content, std::string_view salt) {
   Sha256 hash;
   hash.update(std::string_view(reinterpret_cast<const char*>(content.data()), content.size()));
   hash.update(salt);
@@ -194,7 +194,7 @@ Result<void> ImageSizer::by_level(std::span<ImageToSize> images, const SizingReq
   std::vector<Digest> names;
   std::vector<const Stored*> known;
   for (const ImageToSize& image : images) {
-    names.push_back(name_of(image.content, request.cache_salt));
+    names.push_back(clipped_name(image.content, request.cache_salt));
     known.push_back(stored(names.back()));
     TRY(cluster::SizeAsk asked, ask(image, known.back()));
     level_.saw(asked.native);

@@ -17,9 +17,9 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "cluster/level_controller.h"
-#include "cluster/request_clip.h"
-#include "cluster/seed_size_rule.h"
+#include "cluster/sizes/level_controller.h"
+#include "cluster/sizes/request_clip.h"
+#include "cluster/sizes/seed_size_rule.h"
 #include "engine/engine_stats.h"
 #include "engine/request.h"
 #include "model/prompts/processor.h"

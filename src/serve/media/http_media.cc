@@ -14,9 +14,9 @@
 #include <thread>
 #include <utility>
 
-#include "base/ascii.h"
 #include "base/check.h"
-#include "net/proxy_choice.h"
+#include "base/text/ascii.h"
+#include "net/client/proxy_choice.h"
 #include "serve/media/media_reference.h"
 #include "serve/media/private_address.h"
 
@@ -286,7 +286,7 @@ Error Transfer::timeout() const {
           {}};
 }
 
-Error named(const std::string& name, Error error) {
+Error with_name(const std::string& name, Error error) {
   if (!name.empty()) error.message = name + ": " + error.message;
   return error;
 }
@@ -381,7 +381,7 @@ class HttpDownloads::Thread {
   void next_hop(Transfer& transfer) {
     auto prepared = transfer.prepare();
     if (!prepared)
-      return fail_group(transfer.group(), named(transfer.name(), std::move(prepared).error()));
+      return fail_group(transfer.group(), with_name(transfer.name(), std::move(prepared).error()));
     curl_multi_add_handle(multi_.get(), transfer.handle());
   }
 
@@ -393,7 +393,7 @@ class HttpDownloads::Thread {
     curl_multi_remove_handle(multi_.get(), handle);
     if (group.failure) return;
     auto there = transfer.finish(code);
-    if (!there) return fail_group(group, named(transfer.name(), std::move(there).error()));
+    if (!there) return fail_group(group, with_name(transfer.name(), std::move(there).error()));
     if (!*there) return next_hop(transfer);
     --group.remaining;
   }
@@ -406,7 +406,7 @@ class HttpDownloads::Thread {
       } else if (now > group->deadline && group->remaining > 0) {
         const auto late = std::ranges::find_if(
             group->transfers, [](const auto& transfer) { return !transfer->is_done(); });
-        fail_group(*group, named((*late)->name(), (*late)->timeout()));
+        fail_group(*group, with_name((*late)->name(), (*late)->timeout()));
       }
     }
   }

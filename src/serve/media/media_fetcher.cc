@@ -12,8 +12,8 @@
 #include <memory>
 #include <optional>
 
-#include "base/ascii.h"
-#include "base/base64.h"
+#include "base/text/ascii.h"
+#include "base/text/base64.h"
 #include "serve/media/media_reference.h"
 
 namespace saccade::serve {

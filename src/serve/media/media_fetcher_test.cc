@@ -18,7 +18,7 @@
 #include <set>
 #include <thread>
 
-#include "base/base64.h"
+#include "base/text/base64.h"
 #include "serve/media/http_media.h"
 #include "serve/media/media_reference.h"
 #include "serve/media/private_address.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "api/requests/video_part.h"
+#include "api/requests/fields/video_part.h"
 #include "base/byte_budget.h"
 #include "model/prompts/processor.h"
 #include "serve/settings.h"

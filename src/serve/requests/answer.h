@@ -12,7 +12,7 @@
 #include "api/answers/answer_writer.h"
 #include "api/pages/error_table.h"
 #include "engine/request.h"
-#include "net/http_server.h"
+#include "net/server/http_server.h"
 #include "tools/answer_parser.h"
 
 namespace saccade::serve {

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "serve/requests/limited_tokenizer.h"
 #include "serve/requests/textual_arguments.h"
-#include "text/final_message.h"
+#include "text/templates/final_message.h"
 
 namespace saccade::serve {
 namespace {

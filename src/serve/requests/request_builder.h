@@ -17,9 +17,9 @@
 #include "serve/requests/structured_outputs.h"
 #include "serve/requests/tool_reading.h"
 #include "serve/settings.h"
-#include "text/chat_template.h"
-#include "text/content_format.h"
-#include "text/system_messages.h"
+#include "text/templates/chat_template.h"
+#include "text/templates/content_format.h"
+#include "text/templates/system_messages.h"
 
 namespace saccade::serve {
 

@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "api/requests/structured_output.h"
-#include "grammar/grammar_cache.h"
+#include "api/requests/fields/structured_output.h"
+#include "grammar/automaton/grammar_cache.h"
 #include "text/tokenizer.h"
 
 namespace saccade::serve {

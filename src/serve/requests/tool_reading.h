@@ -5,11 +5,11 @@
 #include <optional>
 #include <string_view>
 
-#include "api/requests/structured_output.h"
-#include "api/requests/tool_fields.h"
+#include "api/requests/fields/structured_output.h"
+#include "api/requests/fields/tool_fields.h"
 #include "serve/settings.h"
-#include "text/chat_template.h"
-#include "text/content_format.h"
+#include "text/templates/chat_template.h"
+#include "text/templates/content_format.h"
 #include "text/tokenizer.h"
 #include "tools/answer_parser.h"
 

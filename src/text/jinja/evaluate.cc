@@ -1,10 +1,10 @@
 // The expression half of the interpreter (jinja_interpreter.h).
-#include "text/jinja/filters.h"
+#include "text/jinja/builtins/filters.h"
+#include "text/jinja/builtins/methods.h"
+#include "text/jinja/builtins/tests.h"
 #include "text/jinja/interpreter.h"
-#include "text/jinja/methods.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
-#include "text/jinja/tests.h"
 
 namespace saccade::jinja {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "text/jinja/ast.h"
 #include "text/jinja/state.h"
+#include "text/jinja/syntax/ast.h"
 
 namespace saccade::jinja {
 

@@ -6,9 +6,9 @@
 #include <functional>
 #include <string>
 
-#include "text/jinja/globals.h"
+#include "text/jinja/builtins/globals.h"
 #include "text/jinja/interpreter.h"
-#include "text/jinja/parser.h"
+#include "text/jinja/syntax/parser.h"
 
 namespace saccade::jinja {
 namespace {

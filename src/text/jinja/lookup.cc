@@ -1,12 +1,12 @@
 // Attributes, subscripts and slices (jinja_operators.h).
 #include <algorithm>
 
-#include "text/jinja/methods.h"
+#include "text/jinja/builtins/methods.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
 #include "text/jinja/wrong.h"
-#include "text/python_text.h"
-#include "text/unicode.h"
+#include "text/unicode/python_text.h"
+#include "text/unicode/unicode.h"
 
 namespace saccade::jinja {
 namespace {

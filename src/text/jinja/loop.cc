@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "text/jinja/methods.h"
+#include "text/jinja/builtins/methods.h"
 
 namespace saccade::jinja {
 namespace {
@@ -18,7 +18,7 @@ Result<Value> call_changed(RenderState& state, const Value& self, Arguments& arg
 constexpr Method kCycle{"cycle", call_cycle};
 constexpr Method kChanged{"changed", call_changed};
 
-Value no_item(std::string_view which) {
+Value no_such_item(std::string_view which) {
   return Value::undefined({Absence::Reason::kHint, fmt::format("there is no {} item", which), {}});
 }
 
@@ -76,9 +76,9 @@ Result<std::optional<Value>> LoopContext::attribute(RenderState& state, std::str
   if (name == "last" || name == "nextitem") {
     TRY(const bool more, peek(state));
     if (name == "last") return Value::boolean(!more);
-    return more ? *after_ : no_item("next");
+    return more ? *after_ : no_such_item("next");
   }
-  if (name == "previtem") return before_ ? *before_ : no_item("previous");
+  if (name == "previtem") return before_ ? *before_ : no_such_item("previous");
   const Method* method = name == "cycle" ? &kCycle : name == "changed" ? &kChanged : nullptr;
   if (method == nullptr) return std::nullopt;
   return Value::object(state.make<BoundMethod>(Value::object(this), method));

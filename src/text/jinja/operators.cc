@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "text/jinja/format.h"
+#include "text/jinja/builtins/format.h"
 #include "text/jinja/print.h"
 #include "text/jinja/wrong.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace saccade::jinja {
 namespace {
@@ -175,7 +175,7 @@ Result<bool> in_string(const Value& item, std::string_view text) {
   return text.find(item.view()) != std::string_view::npos;
 }
 
-Result<bool> contains(RenderState& state, const Value& container, const Value& item) {
+Result<bool> in_container(RenderState& state, const Value& container, const Value& item) {
   if (container.is_string()) {
     if (item.is_string()) TRY_DO(state.charge_search(container.view(), item.view()));
     return in_string(item, container.view());
@@ -229,9 +229,9 @@ Result<bool> holds(RenderState& state, Comparison comparison, const Value& a, co
       return !same;
     }
     case Comparison::kIn:
-      return contains(state, b, a);
+      return in_container(state, b, a);
     case Comparison::kNotIn: {
-      TRY(const bool inside, contains(state, b, a));
+      TRY(const bool inside, in_container(state, b, a));
       return !inside;
     }
     default:

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "base/json.h"
-#include "text/jinja/sort.h"
-#include "text/python_text.h"
-#include "text/unicode.h"
+#include "text/jinja/builtins/sort.h"
+#include "text/unicode/python_text.h"
+#include "text/unicode/unicode.h"
 
 namespace saccade::jinja {
 namespace {

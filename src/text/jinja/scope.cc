@@ -4,8 +4,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "text/jinja/filters.h"
-#include "text/jinja/tests.h"
+#include "text/jinja/builtins/filters.h"
+#include "text/jinja/builtins/tests.h"
 
 namespace saccade::jinja {
 namespace {

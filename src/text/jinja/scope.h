@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "text/jinja/ast.h"
+#include "text/jinja/syntax/ast.h"
 
 namespace saccade::jinja {
 

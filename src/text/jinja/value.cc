@@ -7,7 +7,7 @@
 
 #include "base/hash.h"
 #include "text/jinja/state.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace saccade::jinja {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/cuda/emulated_stream.h"
+#include "ops/cuda/emulator/emulated_stream.h"
 #include "tensor/dtype.h"
 
 namespace saccade::test {

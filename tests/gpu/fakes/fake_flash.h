@@ -2,7 +2,7 @@
 // tile by tile as the lists say; honestly, or not.
 #pragma once
 
-#include "ops/cuda/flash_attention.h"
+#include "ops/cuda/libraries/flash_attention.h"
 
 namespace saccade::test {
 

@@ -2,8 +2,8 @@
 #include <cuda_runtime_api.h>
 
 #include "base/log.h"
-#include "ops/cuda/flash_attention.h"
 #include "ops/cuda/flashinfer/flashinfer_kernels.h"
+#include "ops/cuda/libraries/flash_attention.h"
 
 namespace saccade::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // FlashInfer's kernels that are compiled, one a translation unit: its headers take long.
 #pragma once
 
-#include "ops/cuda/flash_kernels.h"
+#include "ops/cuda/libraries/flash_kernels.h"
 
 namespace saccade::cuda {
 

@@ -1,5 +1,5 @@
 // Of a build without FlashInfer's headers.
-#include "ops/cuda/flash_attention.h"
+#include "ops/cuda/libraries/flash_attention.h"
 
 namespace saccade::cuda {
 
