@@ -214,8 +214,8 @@ void LocalEngine::send(ActiveRequest& of, Delta&& delta, std::size_t later) {
   of.send(std::move(delta), later);
 }
 
-// The last delta. Whoever gets it may ask again at once, so that nothing of the request counts
-// then.
+// The last delta. Whoever gets it may ask again at once, or read the metrics: nothing of the
+// request counts then but its end.
 void LocalEngine::finish(ActiveRequest& of, Delta&& delta, Nanos now) {
   const std::int64_t waited = scheduler_.waiting();
   scheduler_.finish(of.sequence);
@@ -223,6 +223,7 @@ void LocalEngine::finish(ActiveRequest& of, Delta&& delta, Nanos now) {
   gate_.ended();
   meter_.finished(of, delta.finish, now);
   drafter_.release(of.guesses);
+  meter_.publish(now, desk_, steps_.loras(), requests_);
   send(of, std::move(delta));
   requests_.end(of.id());
 }

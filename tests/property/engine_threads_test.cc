@@ -88,7 +88,8 @@ TEST(EngineThreads, EveryRequestEndsOnceWhateverOthersDo) {
   }
 }
 
-// A client that goes on as soon as it has its answer: nothing of it may still be counted.
+// A client that goes on as soon as it has its answer: nothing of it may still be counted but that
+// it has ended.
 TEST(EngineThreads, WhoeverHasAnAnswerNoLongerWaitsNorRuns) {
   log::set_level(log::Level::kError);
   const SteadyClock clock;
@@ -105,12 +106,17 @@ TEST(EngineThreads, WhoeverHasAnAnswerNoLongerWaitsNorRuns) {
     ASSERT_TRUE(engine) << engine.error().message;
     std::atomic<bool> reset = false;
     std::atomic<bool> taken = false;
+    std::atomic<bool> counted = false;
     std::atomic<int> finished = 0;
     const auto next = [&](RequestId, Delta&&, const RequestUsage&, const RequestTimes&) {
       ++finished;
     };
     const auto first = [&](RequestId, Delta&&, const RequestUsage&, const RequestTimes&) {
       std::thread client([&] {
+        const EngineStats stats = (*engine)->stats();
+        counted = stats.request_params_n.count() == 1 && stats.generation_tokens == 1 &&
+                  stats.num_requests_running == 0 &&
+                  stats.requests_finished[static_cast<std::size_t>(FinishReason::kLength)] == 1;
         reset = (*engine)->reset_prefix_cache();
         taken = (*engine)->submit(fake_request({21, 22}, {}, 1), next).has_value();
       });
@@ -125,6 +131,7 @@ TEST(EngineThreads, WhoeverHasAnAnswerNoLongerWaitsNorRuns) {
     running.join();
     EXPECT_TRUE(reset);
     EXPECT_TRUE(taken);
+    EXPECT_TRUE(counted);
   }
 }
 
