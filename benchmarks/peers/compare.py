@@ -194,6 +194,13 @@ def ask(arguments, entry, url, load, seed, warmups):
             return json.load(file)
 
 
+def held_back(load, result):
+    """True where tokens came at the end all together, as where a server keeps text until it is valid UTF-8 (random weights
+    write bytes that are not): the time between them then says nothing of decoding."""
+    request_ms = 1e3 * result["duration"] * load.clients / result["completed"]
+    return load.title.startswith("decode") and result["median_ttft_ms"] > 0.9 * request_ms
+
+
 def measure_server(arguments, entry, loads, round_number, log):
     figures = {}
     with Server(entry, arguments.saccade, log) as server:
@@ -203,7 +210,11 @@ def measure_server(arguments, entry, loads, round_number, log):
                 continue
             seed = 1000 * round_number + index  # new prompts a round, the same for every server
             warmups = 0 if figures else 1
-            figures[name] = LOADS[name].figure(ask(arguments, entry, server.url, LOADS[name], seed, warmups))
+            result = ask(arguments, entry, server.url, LOADS[name], seed, warmups)
+            if held_back(LOADS[name], result):
+                print(f"round {round_number}, {entry['name']}, {name}: no figure, its text was held back", file=sys.stderr, flush=True)
+                continue
+            figures[name] = LOADS[name].figure(result)
             print(f"round {round_number}, {entry['name']}, {name}: {figures[name]:.2f} {LOADS[name].unit}",
                   file=sys.stderr, flush=True)
     return figures
