@@ -15,7 +15,12 @@ find_package(CURL REQUIRED)
 saccade_find_module(WEBP REQUIRED libwebp libwebpdemux)
 saccade_find_module(PCRE2 REQUIRED libpcre2-8)
 saccade_find_module(UTF8PROC REQUIRED libutf8proc)
-saccade_find_module(SENTENCEPIECE REQUIRED sentencepiece)
+# Not by pkg-config: what Debian 13's file says of it asks for protobuf's headers, which only its own sources need.
+find_path(SACCADE_SENTENCEPIECE_INCLUDE sentencepiece_processor.h REQUIRED)
+find_library(SACCADE_SENTENCEPIECE_LIBRARY sentencepiece REQUIRED)
+add_library(SentencePiece::processor UNKNOWN IMPORTED)
+set_target_properties(SentencePiece::processor PROPERTIES IMPORTED_LOCATION ${SACCADE_SENTENCEPIECE_LIBRARY}
+                      INTERFACE_INCLUDE_DIRECTORIES ${SACCADE_SENTENCEPIECE_INCLUDE})
 find_package(prometheus-cpp REQUIRED COMPONENTS core)
 find_package(CLI11 REQUIRED)
 saccade_find_module(HIREDIS REQUIRED hiredis)
