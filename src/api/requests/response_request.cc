@@ -169,7 +169,7 @@ Result<void> take_metadata(Fields& fields, ResponseRequest& request) {
   for (const auto& member : *metadata) {
     if (!member.value().is_string())
       return invalid("metadata", "'metadata' holds {} under '{}', strings are required",
-                     json::kind_name(member.value()), member.key().substr(0, 40));
+                     json::kind_name(member.value()), std::string_view(member.key()).substr(0, 40));
     const std::size_t bytes = member.key().size() + member.value().get_string().size();
     TRY_DO(within(limits::kMetadataBytes, bytes));
   }

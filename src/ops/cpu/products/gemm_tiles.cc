@@ -148,6 +148,7 @@ void TileProduct::multiply_codes(TileArgs& tile, std::int64_t panel) const {
     tile.accumulate = depth > 0;
     multiply_(tile);
   }
+  tile.grid = nullptr;  // codes end here
 }
 
 void CpuStream::gemm_tiles(const GemmArgs& args) {
