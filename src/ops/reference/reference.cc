@@ -11,48 +11,19 @@
 #include "ops/formats/e4m3_rows.h"
 #include "ops/formats/int8_rows.h"
 #include "ops/host_stream.h"
+#include "ops/reference/reference_attention.h"
 #include "ops/reference/reference_recurrence.h"
 #include "ops/reference/reference_sampling.h"
+#include "ops/reference/view_numbers.h"
 #include "ops/shapes.h"
 
 namespace saccade {
+
+using namespace reference;
+
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-double get(View view, std::int64_t row, std::int64_t col) {
-  switch (view.dtype()) {
-    case DType::kF32:
-      return view.row<float>(row)[col];
-    case DType::kBf16:
-      return to_float(view.row<Bf16>(row)[col]);
-    case DType::kF16:
-      return to_float(view.row<F16>(row)[col]);
-    case DType::kI8:
-      return view.row<std::int8_t>(row)[col];
-    case DType::kE4m3:
-      return to_float(view.row<E4m3>(row)[col]);
-    default:
-      CHECK(false, "a view of {}", name_of(view.dtype()));
-  }
-}
-
-void set(View view, std::int64_t row, std::int64_t col, double value) {
-  const auto rounded = static_cast<float>(value);
-  switch (view.dtype()) {
-    case DType::kF32:
-      view.row<float>(row)[col] = rounded;
-      return;
-    case DType::kBf16:
-      view.row<Bf16>(row)[col] = to_bf16(rounded);
-      return;
-    case DType::kF16:
-      view.row<F16>(row)[col] = to_f16(rounded);
-      return;
-    default:
-      CHECK(false, "a view of {}", name_of(view.dtype()));
-  }
-}
 
 double activate(Activation activation, double x) {
   switch (activation) {
@@ -143,13 +114,6 @@ void round_groups(std::vector<double>& x, const ReferenceWeight& weight) {
   }
 }
 
-std::vector<double> row_of(View x, std::int64_t row) {
-  std::vector<double> values(static_cast<std::size_t>(x.cols()));
-  for (std::int64_t col = 0; col < x.cols(); ++col)
-    values[static_cast<std::size_t>(col)] = get(x, row, col);
-  return values;
-}
-
 // x W^T + bias, where there is one.
 std::vector<double> product(const PackedWeight& packed, std::vector<double> x, View bias = {}) {
   const auto& weight = static_cast<const ReferenceWeight&>(packed);
@@ -169,66 +133,6 @@ std::vector<double> activated(Activation activation, std::vector<double> sums, s
     sums[i] = activate(activation, sums[i]) * (sums.size() > count ? sums[count + i] : 1);
   sums.resize(count);
   return sums;
-}
-
-// Where the pool keeps one token's key (or value) of one kv head, and what its elements are
-// multiplied by.
-struct KvRow {
-  View row;
-  double scale = 1;
-  std::byte* scale_at = nullptr;  // of codes
-};
-
-KvRow kv_row(const KvLayer& layer, const SequenceSpan& span, std::int64_t token, bool value,
-             std::int64_t kv_head) {
-  const std::int32_t block = span.blocks[static_cast<std::size_t>(token / layer.block_size)];
-  CHECK(block >= 0, "token {} has no block", token);
-  const std::int64_t rows = layer.kv_heads * layer.block_size;
-  const std::int64_t row =
-      (value ? rows : 0) + kv_head * layer.block_size + token % layer.block_size;
-  const View all = layer.blocks.row_range(block, block + 1);
-  KvRow at{all.col_range(row * layer.head_dim, (row + 1) * layer.head_dim)};
-  if (!layer.coded()) return at;
-  at.scale_at = all.data() + 2 * rows * layer.head_dim + 4 * row;
-  float scale = 0;
-  std::memcpy(&scale, at.scale_at, sizeof(scale));
-  at.scale = scale;
-  return at;
-}
-
-void store_kv_row(const KvRow& to, View from, std::int64_t row, std::int64_t first_col) {
-  std::vector<float> numbers;
-  for (std::int64_t dim = 0; dim < to.row.cols(); ++dim) {
-    numbers.push_back(static_cast<float>(get(from, row, first_col + dim)));
-    if (to.scale_at == nullptr) set(to.row, 0, dim, numbers.back());
-  }
-  if (to.scale_at == nullptr) return;
-  const float scale = round_kv_row(
-      numbers, to.row.dtype(), {reinterpret_cast<std::uint8_t*>(to.row.data()), numbers.size()});
-  std::memcpy(to.scale_at, &scale, sizeof(scale));
-}
-
-// out = softmax(scores) times the value rows, each a KvRow value_at(token).
-template <typename ValueAt>
-void mix_values(std::vector<double>& scores, ValueAt value_at, View out, std::int64_t row,
-                std::int64_t first_col, std::int64_t head_dim) {
-  const double largest = *std::max_element(scores.begin(), scores.end());
-  double total = 0;
-  for (double& score : scores) total += score = std::exp(score - largest);
-  for (std::int64_t dim = 0; dim < head_dim; ++dim) {
-    double sum = 0;
-    for (std::size_t i = 0; i < scores.size(); ++i) {
-      const KvRow value = value_at(static_cast<std::int64_t>(i));
-      sum += scores[i] / total * get(value.row, 0, dim) * value.scale;
-    }
-    set(out, row, first_col + dim, sum);
-  }
-}
-
-double dot(View a, std::int64_t a_row, std::int64_t a_col, View b, std::int64_t count) {
-  double sum = 0;
-  for (std::int64_t i = 0; i < count; ++i) sum += get(a, a_row, a_col + i) * get(b, 0, i);
-  return sum;
 }
 
 class ReferenceStream final : public HostStream {
@@ -309,71 +213,15 @@ class ReferenceStream final : public HostStream {
 
   void kv_write(const KvWriteArgs& args) override {
     check_shapes(args);
-    const KvLayer& layer = args.layer;
-    for (const SequenceSpan& span : args.plan->spans()) {
-      for (std::int64_t i = 0; i < span.row_count; ++i) {
-        for (std::int64_t head = 0; head < layer.kv_heads; ++head) {
-          const std::int64_t token = span.context + i;
-          const std::int64_t col = head * layer.head_dim;
-          store_kv_row(kv_row(layer, span, token, false, head), args.k, span.row_begin + i, col);
-          store_kv_row(kv_row(layer, span, token, true, head), args.v, span.row_begin + i, col);
-        }
-      }
-    }
+    reference_kv_write(args);
   }
-
   void paged_attention(const PagedAttentionArgs& args) override {
     check_shapes(args);
-    const KvLayer& layer = args.layer;
-    const auto [block_size, heads, kv_heads, head_dim, window] = args.plan->geometry();
-    const std::int64_t group = heads / kv_heads;
-    std::vector<double> scores;
-    for (const SequenceSpan& span : args.plan->spans()) {
-      for (std::int64_t i = 0; i < span.row_count; ++i) {
-        const Visible visible = visible_to(span, span.context + i, window);
-        for (std::int64_t head = 0; head < heads; ++head) {
-          const std::int64_t row = span.row_begin + i;
-          const std::int64_t col = head * head_dim;
-          scores.clear();
-          for (std::int64_t token = visible.begin; token < visible.end; ++token) {
-            const KvRow k = kv_row(layer, span, token, false, head / group);
-            const double score = dot(args.q, row, col, k.row, head_dim) * k.scale * args.scale;
-            scores.push_back(args.softcap > 0 ? args.softcap * std::tanh(score / args.softcap)
-                                              : score);
-          }
-          const auto value_at = [&](std::int64_t index) {
-            return kv_row(layer, span, visible.begin + index, true, head / group);
-          };
-          mix_values(scores, value_at, args.out, row, col, head_dim);
-        }
-      }
-    }
+    reference_paged_attention(args);
   }
-
   void segment_attention(const SegmentAttentionArgs& args) override {
     check_shapes(args);
-    const auto [heads, kv_heads, head_dim] = args.plan->geometry();
-    const std::int64_t group = heads / kv_heads;
-    const std::span<const std::int32_t> begins = args.plan->begins();
-    std::vector<double> scores;
-    for (std::size_t segment = 0; segment + 1 < begins.size(); ++segment) {
-      for (std::int64_t row = begins[segment]; row < begins[segment + 1]; ++row) {
-        for (std::int64_t head = 0; head < heads; ++head) {
-          const std::int64_t kv_col = head / group * head_dim;
-          const auto part = [&](View view, std::int64_t token) {
-            return view.row_range(token, token + 1).col_range(kv_col, kv_col + head_dim);
-          };
-          scores.clear();
-          for (std::int64_t token = begins[segment]; token < begins[segment + 1]; ++token)
-            scores.push_back(dot(args.q, row, head * head_dim, part(args.k, token), head_dim) *
-                             args.scale);
-          const auto value_at = [&](std::int64_t index) {
-            return KvRow{part(args.v, begins[segment] + index)};
-          };
-          mix_values(scores, value_at, args.out, row, head * head_dim, head_dim);
-        }
-      }
-    }
+    reference_segment_attention(args);
   }
 
   void gated(const GatedArgs& args) override {

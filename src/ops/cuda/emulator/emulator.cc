@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -74,6 +75,7 @@ struct AsyncCopy {
 
 struct Thread {
   Fiber fiber;
+  Dim3 index;
   State state = State::kDone;
   const char* operation = "";
   Where where;
@@ -90,6 +92,10 @@ struct Warp {
   // An exchange is over when all lanes have read it, which they have once all take part in the
   // next: so two sets are enough.
   std::array<std::array<Slot, kWarp>, 2> slots;
+  // How many of its threads are in which state; the others have returned.
+  unsigned ready = 0;
+  unsigned at_warp = 0;
+  unsigned at_block = 0;
 };
 
 struct StaticArray {
@@ -105,6 +111,7 @@ struct Machine {
   std::vector<std::unique_ptr<Thread>> threads;  // of the block, and spare ones
   std::vector<std::unique_ptr<Warp>> warps;
   unsigned count = 0;  // threads of the block
+  unsigned done = 0;   // of them
   unsigned current = 0;
   bool running = false;
   const char* kernel = "";
@@ -112,15 +119,11 @@ struct Machine {
   std::vector<StaticArray> arrays;
 };
 
-Machine& machine() {
-  static Machine the;
-  return the;
-}
+Machine machine;
 
 Thread& self() {
-  Machine& m = machine();
-  CHECK(m.running, "an operation of the device outside of a kernel");
-  return *m.threads[m.current];
+  CHECK(machine.running, "an operation of the device outside of a kernel");
+  return *machine.threads[machine.current];
 }
 
 unsigned warp_of(unsigned thread) { return thread / kWarp; }
@@ -164,13 +167,14 @@ std::string standing(const Machine& m) {
 }
 
 void wait(State state, const char* operation, Where where) {
-  Machine& m = machine();
   Thread& thread = self();
   thread.state = state;
   thread.operation = operation;
   thread.where = where;
-  const void* meeting =
-      state == State::kAtWarp ? static_cast<const void*>(m.warps[warp_of(m.current)].get()) : &m;
+  Warp& warp = *machine.warps[warp_of(machine.current)];
+  --warp.ready;
+  ++(state == State::kAtWarp ? warp.at_warp : warp.at_block);
+  const void* meeting = state == State::kAtWarp ? static_cast<const void*>(&warp) : &machine;
   before(meeting);
   thread.fiber.pause();
   after(meeting);
@@ -178,23 +182,20 @@ void wait(State state, const char* operation, Where where) {
 
 bool same_place(const Thread& a, const Thread& b) {
   return a.operation == b.operation && a.where.line() == b.where.line() &&
-         std::strcmp(a.where.file_name(), b.where.file_name()) == 0;
+         (a.where.file_name() == b.where.file_name() ||
+          std::strcmp(a.where.file_name(), b.where.file_name()) == 0);
 }
 
-// Lets threads [begin, end) go on if all of them wait in `state`.
-bool release(Machine& m, unsigned begin, unsigned end, State state) {
-  for (unsigned i = begin; i < end; ++i)
-    if (m.threads[i]->state != state) return false;
+// Lets threads [begin, end), which all wait at one kind of barrier, go on.
+void release(Machine& m, unsigned begin, unsigned end) {
   for (unsigned i = begin; i < end; ++i)
     CHECK(same_place(*m.threads[begin], *m.threads[i]), "divergent: {}", standing(m));
   for (unsigned i = begin; i < end; ++i) m.threads[i]->state = State::kReady;
-  return true;
-}
-
-bool runnable(const Machine& m, unsigned warp) {
-  for (unsigned i = warp * kWarp; i < (warp + 1) * kWarp; ++i)
-    if (m.threads[i]->state == State::kReady) return true;
-  return false;
+  for (unsigned i = warp_of(begin); i < warp_of(end); ++i) {
+    m.warps[i]->ready = kWarp;
+    m.warps[i]->at_warp = 0;
+    m.warps[i]->at_block = 0;
+  }
 }
 
 // Each ready lane up to where it waits, beginning anywhere, forwards or backwards.
@@ -205,58 +206,71 @@ void run_lanes(Machine& m, unsigned warp) {
     m.current = warp * kWarp + (turn + i * step) % kWarp;
     Thread& thread = *m.threads[m.current];
     if (thread.state != State::kReady) continue;
-    thread_index = {m.current % block_extent.x, m.current / block_extent.x % block_extent.y,
-                    m.current / (block_extent.x * block_extent.y)};
+    thread_index = thread.index;
     ++m.switches;
     thread.fiber.resume();
-    if (thread.fiber.finished()) thread.state = State::kDone;
+    if (!thread.fiber.finished()) continue;
+    thread.state = State::kDone;
+    --m.warps[warp]->ready;
+    ++m.done;
   }
+}
+
+// One step of a warp, in which each of its ready lanes goes as far as it gets.
+void step(Machine& m, unsigned warp) {
+  run_lanes(m, warp);
+  if (m.warps[warp]->at_warp == kWarp) release(m, warp * kWarp, (warp + 1) * kWarp);
+}
+
+bool all_at_block(const Machine& m, unsigned warps) {
+  for (unsigned warp = 0; warp < warps; ++warp)
+    if (m.warps[warp]->at_block < kWarp) return false;
+  return true;
 }
 
 void run_block(Machine& m, std::size_t shared_bytes, const std::function<void()>& body) {
   m.arrays.clear();
-  m.dynamic = std::make_unique<std::byte[]>(shared_bytes);
+  m.dynamic = std::make_unique_for_overwrite<std::byte[]>(shared_bytes);
   std::fill_n(m.dynamic.get(), shared_bytes, kPoison);
   for (unsigned i = 0; i < m.count; ++i) {
     Thread& thread = *m.threads[i];
     thread.state = State::kReady;
+    thread.index = {i % block_extent.x, i / block_extent.x % block_extent.y,
+                    i / (block_extent.x * block_extent.y)};
     thread.open.clear();
     thread.groups.clear();
     thread.fiber.start(&body);
   }
   const unsigned warps = m.count / kWarp;
-  for (unsigned done = 0; done < m.count;) {
+  for (unsigned warp = 0; warp < warps; ++warp) m.warps[warp]->ready = kWarp;
+  m.done = 0;
+  while (m.done < m.count) {
     std::array<unsigned, kMaxThreads / kWarp> ready;
     unsigned count = 0;
     for (unsigned warp = 0; warp < warps; ++warp)
-      if (runnable(m, warp)) ready[count++] = warp;
+      if (m.warps[warp]->ready > 0) ready[count++] = warp;
     CHECK(count > 0, "deadlock: {}", standing(m));
     const unsigned warp = ready[m.rng.below(count)];
     // Mostly a few steps; now and then as far as it gets.
     const std::uint64_t steps = m.rng.below(8) == 0 ? 100000 : 1 + m.rng.below(6);
-    for (std::uint64_t i = 0; i < steps && runnable(m, warp); ++i) {
-      run_lanes(m, warp);
-      release(m, warp * kWarp, (warp + 1) * kWarp, State::kAtWarp);
-    }
-    release(m, 0, m.count, State::kAtBlock);
-    done = 0;
-    for (unsigned i = 0; i < m.count; ++i) done += m.threads[i]->state == State::kDone ? 1 : 0;
+    for (std::uint64_t i = 0; i < steps && m.warps[warp]->ready > 0; ++i) step(m, warp);
+    if (all_at_block(m, warps)) release(m, 0, m.count);
   }
 }
 
 }  // namespace
 
 void seed(std::uint64_t value) {
-  const std::lock_guard lock(machine().mutex);
-  machine().rng = Rng(value);
+  const std::lock_guard lock(machine.mutex);
+  machine.rng = Rng(value);
 }
 
-std::uint64_t switches() { return machine().switches; }
-std::uint64_t launches() { return machine().launches; }
+std::uint64_t switches() { return machine.switches; }
+std::uint64_t launches() { return machine.launches; }
 
 void launch(const char* name, Dim3 blocks, Dim3 threads, std::size_t shared_bytes,
             const std::function<void()>& kernel) {
-  Machine& m = machine();
+  Machine& m = machine;
   const std::lock_guard lock(m.mutex);
   const std::uint64_t count = std::uint64_t{threads.x} * threads.y * threads.z;
   CHECK(count > 0 && count <= kMaxThreads && count % kWarp == 0, "{}: {} threads a block", name,
@@ -298,7 +312,7 @@ void launch(const char* name, Dim3 blocks, Dim3 threads, std::size_t shared_byte
 
 unsigned lane() {
   static_cast<void>(self());
-  return machine().current % kWarp;
+  return machine.current % kWarp;
 }
 
 void block_barrier(Where where) { wait(State::kAtBlock, "__syncthreads", where); }
@@ -307,12 +321,12 @@ void warp_barrier(Where where) { wait(State::kAtWarp, "__syncwarp", where); }
 
 std::byte* dynamic_shared() {
   static_cast<void>(self());
-  return machine().dynamic.get();
+  return machine.dynamic.get();
 }
 
 std::byte* static_shared(const void* tag, std::size_t bytes) {
   static_cast<void>(self());
-  auto& arrays = machine().arrays;
+  auto& arrays = machine.arrays;
   for (const StaticArray& array : arrays)
     if (array.tag == tag) return array.bytes.get();
   arrays.push_back({tag, std::make_unique<std::byte[]>(bytes)});
@@ -322,7 +336,7 @@ std::byte* static_shared(const void* tag, std::size_t bytes) {
 
 Exchange::Exchange(const void* mine, std::size_t bytes, const char* operation, Where where) {
   Thread& thread = self();
-  Machine& m = machine();
+  Machine& m = machine;
   CHECK(bytes <= sizeof(Slot), "{} bytes in an exchange", bytes);
   auto& slots = m.warps[warp_of(m.current)]->slots[thread.exchanges++ % 2];
   std::memcpy(slots[m.current % kWarp].bytes.data(), mine, bytes);
@@ -336,9 +350,12 @@ const std::byte* Exchange::of(unsigned lane) const {
 
 namespace {
 
-float half_of(std::uint32_t word, unsigned which) {
-  return to_float(Bf16{static_cast<std::uint16_t>(which != 0 ? word >> 16 : word & 0xffff)});
-}
+using Four = float __attribute__((vector_size(16)));
+using FourWords = std::uint32_t __attribute__((vector_size(16)));
+
+// The bf16 in the lower half of each word, and in the upper one.
+Four lower_halves(FourWords words) { return std::bit_cast<Four>(words << 16); }
+Four upper_halves(FourWords words) { return std::bit_cast<Four>(words & 0xffff0000U); }
 
 // What the 32 lanes gave to one tile's product, as seen by a lane: words[r][q] holds the registers
 // of A in lane q of its row, columns[c][q] those of B in lane q of its column c.
@@ -369,16 +386,19 @@ Fragments exchange_fragments(const std::uint32_t (&a)[4], const std::uint32_t (&
 void mma_16816(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
                Where where) {
   const Fragments all = exchange_fragments(a, b, where);
-  for (unsigned i = 0; i < 4; ++i) {
-    const unsigned lower = i / 2;  // row me / 4 + 8 lower, column me % 4 * 2 + i % 2
-    float sum = d[i];
-    for (unsigned k = 0; k < 16; ++k) {
-      const unsigned quad = k % 8 / 2;
-      sum += half_of(all.rows[quad][lower + k / 8 * 2], k % 2) *
-             half_of(all.columns[i % 2][quad][k / 8], k % 2);
+  Four sums = {d[0], d[1], d[2], d[3]};  // rows me / 4, me / 4 + 8; columns me % 4 * 2 and the next
+  for (unsigned half = 0; half < 2; ++half) {
+    for (unsigned quad = 0; quad < 4; ++quad) {
+      const std::uint32_t* const row = all.rows[quad] + 2 * half;
+      const std::uint32_t left = all.columns[0][quad][half];
+      const std::uint32_t right = all.columns[1][quad][half];
+      const FourWords rows = {row[0], row[0], row[1], row[1]};
+      const FourWords columns = {left, right, left, right};
+      sums += lower_halves(rows) * lower_halves(columns);
+      sums += upper_halves(rows) * upper_halves(columns);
     }
-    d[i] = sum;
   }
+  for (unsigned i = 0; i < 4; ++i) d[i] = sums[i];
 }
 
 void mma_16832(std::int32_t (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
