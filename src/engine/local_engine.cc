@@ -98,7 +98,7 @@ bool LocalEngine::take_inbox() {
     if (of == nullptr) continue;
     Delta delta;
     delta.finish = FinishReason::kCancelled;
-    finish(*of, std::move(delta), clock_.now());
+    finish(*of, std::move(delta));
   }
   return !empty;
 }
@@ -185,23 +185,33 @@ LocalEngine::Answered LocalEngine::answer(const StepPlan& plan, std::vector<Samp
   return answered;
 }
 
-// The scheduler has the tokens already.
+// The scheduler has the tokens already. All that ends with this step is counted before the first of
+// it goes out.
 void LocalEngine::deliver(const StepPlan& plan, Answered& answered, Nanos now) {
-  auto delta = answered.deltas.begin();
-  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
-    Sequence& sequence = *plan.rows[i].sequence;
-    bool ends = answered.counts[i] == 0;
-    for (std::size_t later = answered.counts[i]; later-- > 0; ++delta) {
-      ActiveRequest& of = requests_.of(sequence);
-      if (delta->finish != FinishReason::kError) meter_.token(of, now);
-      if (delta->finish == FinishReason::kNone) {
-        send(of, std::move(*delta), later);
-        continue;
-      }
-      ends = true;
-      finish(of, std::move(*delta), now);
+  bool ended = false;
+  auto counted = answered.deltas.begin();
+  for (std::size_t row = 0; row < plan.rows.size(); ++row) {
+    for (std::size_t i = 0; i < answered.counts[row]; ++i, ++counted) {
+      ActiveRequest& of = requests_.of(*plan.rows[row].sequence);
+      if (counted->finish != FinishReason::kError) meter_.token(of, now);
+      if (counted->finish == FinishReason::kNone) continue;
+      count_end(of, counted->finish, now);
+      ended = true;
     }
-    if (ends) continue;
+  }
+  if (ended) meter_.publish(now, desk_, steps_.loras(), requests_);
+
+  auto delta = answered.deltas.begin();
+  for (std::size_t row = 0; row < plan.rows.size(); ++row) {
+    Sequence& sequence = *plan.rows[row].sequence;
+    bool follows = answered.counts[row] > 0;
+    for (std::size_t later = answered.counts[row]; later-- > 0; ++delta) {
+      follows = delta->finish == FinishReason::kNone;
+      ActiveRequest& of = requests_.of(sequence);
+      send(of, std::move(*delta), later);
+      if (!follows) requests_.end(of.id());
+    }
+    if (!follows) continue;
     ActiveRequest& of = requests_.of(sequence);
     if (of.guide) masks_.ask(of.guide);
     drafter_.follow(sequence, of.guesses);
@@ -214,15 +224,21 @@ void LocalEngine::send(ActiveRequest& of, Delta&& delta, std::size_t later) {
   of.send(std::move(delta), later);
 }
 
-// The last delta. Whoever gets it may ask again at once, or read the metrics: nothing of the
-// request counts then but its end.
-void LocalEngine::finish(ActiveRequest& of, Delta&& delta, Nanos now) {
+// Before the last delta: whoever gets it may ask again at once, or read the metrics, and nothing of
+// the request counts then but its end.
+void LocalEngine::count_end(ActiveRequest& of, FinishReason how, Nanos now) {
   const std::int64_t waited = scheduler_.waiting();
   scheduler_.finish(of.sequence);
   if (scheduler_.waiting() != waited) gate_.left_queue(of.sequence.request.client);
   gate_.ended();
-  meter_.finished(of, delta.finish, now);
+  meter_.finished(of, how, now);
   drafter_.release(of.guesses);
+}
+
+// An end that no step brings.
+void LocalEngine::finish(ActiveRequest& of, Delta&& delta) {
+  const Nanos now = clock_.now();
+  count_end(of, delta.finish, now);
   meter_.publish(now, desk_, steps_.loras(), requests_);
   send(of, std::move(delta));
   requests_.end(of.id());
@@ -233,7 +249,7 @@ void LocalEngine::finish_with(ActiveRequest& of, const Error& error) {
   delta.finish = FinishReason::kError;
   delta.error = error.message;
   delta.error_code = error.code;
-  finish(of, std::move(delta), clock_.now());
+  finish(of, std::move(delta));
 }
 
 // There will be no rows under this key: the answer of all who wait for them.

@@ -84,7 +84,8 @@ class LocalEngine final : public Engine {
   Answered answer(const StepPlan& plan, std::vector<Sampled>& all);
   void deliver(const StepPlan& plan, Answered& answered, Nanos now);
   void send(ActiveRequest& of, Delta&& delta, std::size_t later = 0);
-  void finish(ActiveRequest& of, Delta&& delta, Nanos now);
+  void count_end(ActiveRequest& of, FinishReason how, Nanos now);
+  void finish(ActiveRequest& of, Delta&& delta);
   void finish_with(ActiveRequest& of, const Error& error);
   void fail_image(const Digest& key, const Error& error);
   void wait_for_encoder(std::uint64_t seen);

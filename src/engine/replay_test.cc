@@ -23,7 +23,7 @@ CacheShape windowed() {
       {"kind": "full", "kv_heads": 1, "head_dim": 8}]})");
 }
 
-ReplaySettings settings_of(KvPolicy policy, std::int64_t bytes) {
+ReplaySettings replay_settings(KvPolicy policy, std::int64_t bytes) {
   ReplaySettings settings;
   settings.kv.plan.policy = policy;
   settings.kv.pool_bytes = bytes;
@@ -53,7 +53,7 @@ TEST(CacheShape, ReadsLayersAndNamesWhatIsWrong) {
 TEST(Replay, PagedWastesWhatThePaperSaysOnCrossAttention) {
   const std::vector<ReplayRequest> requests(40, {43, 6193, 64, {}});
   const auto waste = [&](KvPolicy policy) {
-    ReplaySettings settings = settings_of(policy, std::int64_t{10} << 30);
+    ReplaySettings settings = replay_settings(policy, std::int64_t{10} << 30);
     settings.kv.prefix_caching = false;
     const auto report = replay(mllama().layers, requests, settings);
     EXPECT_TRUE(report) << report.error().message;
@@ -68,7 +68,7 @@ TEST(Replay, PagedWastesWhatThePaperSaysOnCrossAttention) {
 TEST(Replay, JengaRunsMoreAtOnceAndLeavesNothingIdle) {
   const std::vector<ReplayRequest> requests(200, {600, 0, 40, {}});
   const auto run = [&](KvPolicy policy) {
-    auto report = replay(windowed().layers, requests, settings_of(policy, 1 << 20));
+    auto report = replay(windowed().layers, requests, replay_settings(policy, 1 << 20));
     EXPECT_TRUE(report) << report.error().message;
     EXPECT_EQ(report->finished, 200);
     return *std::move(report);
@@ -85,7 +85,7 @@ TEST(Replay, SharedBlocksAreFoundAndLongRequestsRefused) {
   constexpr std::array<std::int64_t, 2> kNames = {1, 2};
   std::vector<ReplayRequest> requests(6, {1024, 0, 4, kNames});
   requests.push_back({1 << 20, 0, 4, {}});
-  auto settings = settings_of(KvPolicy::kJenga, 1 << 20);
+  auto settings = replay_settings(KvPolicy::kJenga, 1 << 20);
   settings.kv.max_sequences = 1;  // one after the other
   const auto report = replay(windowed().layers, requests, settings);
   ASSERT_TRUE(report) << report.error().message;
@@ -97,7 +97,7 @@ TEST(Replay, SharedBlocksAreFoundAndLongRequestsRefused) {
 
 TEST(Replay, PreemptedRequestsEnd) {
   std::vector<ReplayRequest> requests(30, {20, 0, 200, {}});
-  auto settings = settings_of(KvPolicy::kJenga, 1 << 17);
+  auto settings = replay_settings(KvPolicy::kJenga, 1 << 17);
   settings.kv.prefix_caching = false;
   const auto report = replay(windowed().layers, requests, settings);
   ASSERT_TRUE(report) << report.error().message;
@@ -108,7 +108,7 @@ TEST(Replay, PreemptedRequestsEnd) {
 
 TEST(Replay, RefusesRequestsOfNothing) {
   const std::vector<ReplayRequest> requests(1, {0, 5, 1, {}});
-  EXPECT_FALSE(replay(windowed().layers, requests, settings_of(KvPolicy::kJenga, 1 << 20)));
+  EXPECT_FALSE(replay(windowed().layers, requests, replay_settings(KvPolicy::kJenga, 1 << 20)));
 }
 
 }  // namespace

@@ -177,7 +177,8 @@ struct Outcome {
   int longest_without_chunk = 0;
 };
 
-Outcome run(double target, const Outlook& exact, double noise, std::uint64_t seed, int steps) {
+Outcome run_budget(double target, const Outlook& exact, double noise, std::uint64_t seed,
+                   int steps) {
   StepBudget budget(target);
   Rng rng(seed);
   const auto blurred = [&](double value) { return value * (1 + noise * (2 * rng.uniform() - 1)); };
@@ -236,7 +237,7 @@ TEST(StepBudget, NobodyStarvesWhateverTheTarget) {
     at.least_prefill = round % 7 == 0 ? 0 : 0.1 * rng.uniform();
     at.stage = round % 11 == 0 ? 0 : 0.3 * rng.uniform();
     const double target = round % 3 == 0 ? 1e-6 : 0.4 * rng.uniform() + 1e-6;
-    const Outcome result = run(target, at, 0.3, static_cast<std::uint64_t>(round), 400);
+    const Outcome result = run_budget(target, at, 0.3, static_cast<std::uint64_t>(round), 400);
     ASSERT_LE(result.longest_without_stage, 2 * StepBudget::kPatience + 2) << "round " << round;
     ASSERT_LE(result.longest_without_chunk, 2 * StepBudget::kPatience + 2) << "round " << round;
   }
@@ -249,7 +250,7 @@ TEST(StepBudget, StepsKeepToATargetThatLeavesRoom) {
     at.stage = 0.005 + 0.1 * rng.uniform();
     const double noise = 0.1 * rng.uniform();
     const double target = at.decode * (1 + noise) + 0.005 + 0.2 * rng.uniform();
-    const Outcome result = run(target, at, noise, static_cast<std::uint64_t>(round), 1000);
+    const Outcome result = run_budget(target, at, noise, static_cast<std::uint64_t>(round), 1000);
     // What cannot be cut: a stage or a smallest chunk; what cannot be known: the noise.
     const double unit = std::max(at.stage, at.least_prefill);
     ASSERT_LE(result.longest, target + unit + 4 * noise * (at.decode + unit)) << "round " << round;

@@ -33,7 +33,7 @@ Likeliest next_of(const std::vector<TokenId>& tokens, std::size_t count, int voc
   return all;
 }
 
-BeamSettings settings_of(std::size_t width, std::int64_t length, double penalty) {
+BeamSettings beam_settings(std::size_t width, std::int64_t length, double penalty) {
   BeamSettings settings;
   settings.width = width;
   settings.max_tokens = length;
@@ -104,7 +104,7 @@ TEST(BeamSearch, FollowsTheRuleAndEndsNoLaterThanItMust) {
             SCOPED_TRACE(testing::Message()
                          << width << " beams, " << length << " tokens, penalty " << penalty
                          << ", prompt " << prompt << ", model " << model);
-            BeamSettings settings = settings_of(width, length, penalty);
+            BeamSettings settings = beam_settings(width, length, penalty);
             settings.prompt_tokens = prompt;
             if (ends) settings.ends = {kEnd, 3};
             const Searched got = search_all(settings, 9, model);
@@ -128,7 +128,7 @@ TEST(BeamSearch, FollowsTheRuleAndEndsNoLaterThanItMust) {
 // As wide as there are answers, it finds the likeliest of all.
 TEST(BeamSearch, WideEnoughItFindsTheLikeliest) {
   const int vocab = 5;
-  const BeamSettings settings = settings_of(125, 3, 0);
+  const BeamSettings settings = beam_settings(125, 3, 0);
   const Searched got = search_all(settings, vocab);
   double best = -1e9;
   for (TokenId a = 0; a < vocab; ++a) {
@@ -150,7 +150,7 @@ TEST(BeamSearch, WideEnoughItFindsTheLikeliest) {
 }
 
 TEST(BeamSearch, TokensBringTheirLogprobsAndMayKeepTheirEnd) {
-  BeamSettings settings = settings_of(2, 12, 0);  // no premium on length: short answers win
+  BeamSettings settings = beam_settings(2, 12, 0);  // no premium on length: short answers win
   settings.ends = {kEnd, 1, 2};
   settings.keep_end = true;
   settings.listed = 3;
