@@ -59,7 +59,7 @@ class ProgressLine {
   std::optional<std::chrono::steady_clock::time_point> shown_;
 };
 
-Result<int> run(BatchFlags& flags) {
+Result<int> run_batch(BatchFlags& flags) {
   TRY_DO(complete(flags.server));
   for (const std::string& notice : flags.server.notices) log::info("{}", notice);
   TRY_DO(batch::check_files(flags.files));
@@ -115,7 +115,7 @@ void add_batch(CLI::App& app, int& exit_code) {
       return;
     }
     for (const std::string& notice : seen->notices) log::info("{}", notice);
-    const Result<int> done = run(*flags);
+    const Result<int> done = run_batch(*flags);
     exit_code = done ? *done : 1;
     if (!done) log::error("{}", done.error().message);
   });

@@ -10,7 +10,7 @@
 namespace saccade {
 namespace {
 
-struct Flags {
+struct ChatFlags {
   chat::ChatSettings settings;
   std::string where;  // a server, or a model of the default one
   std::vector<std::string> fields;
@@ -25,7 +25,7 @@ std::string key_of_environment() {
   return {};
 }
 
-Result<bool> run(Flags& flags) {
+Result<bool> run_chat(ChatFlags& flags) {
   chat::ChatSettings& s = flags.settings;
   if (chat::names_server(flags.where)) {
     s.base_url = flags.where;
@@ -46,7 +46,7 @@ Result<bool> run(Flags& flags) {
 }  // namespace
 
 void add_chat(CLI::App& app, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ChatFlags>();
   chat::ChatSettings& s = flags->settings;
   CLI::App* cmd = app.add_subcommand("chat", "talk to a server on the terminal, with images");
   cmd->add_option(
@@ -65,7 +65,7 @@ void add_chat(CLI::App& app, int& exit_code) {
   cmd->add_flag("--insecure", flags->insecure, "do not verify the server's certificate");
   cmd->add_option("--ca-file", s.ca_file, "PEM file of trusted certificates");
   cmd->callback([flags, &exit_code] {
-    const auto done = run(*flags);
+    const auto done = run_chat(*flags);
     if (!done) std::fprintf(stderr, "saccade chat: %s\n", done.error().message.c_str());
     exit_code = done && *done ? 0 : 1;
   });

@@ -14,7 +14,7 @@
 namespace saccade {
 namespace {
 
-struct Flags {
+struct DoctorFlags {
   std::uint16_t port = 8000;
   bool json = false;
 };
@@ -23,7 +23,7 @@ const char* word_of(Verdict verdict) {
   return verdict == Verdict::kFine ? "ok" : verdict == Verdict::kSlow ? "slow" : "wrong";
 }
 
-std::string json_of(const std::vector<Finding>& findings) {
+std::string findings_json(const std::vector<Finding>& findings) {
   std::string text;
   json::JsonWriter w(text);
   w.begin_array();
@@ -40,7 +40,7 @@ std::string json_of(const std::vector<Finding>& findings) {
   return text + "\n";
 }
 
-std::string lines_of(const std::vector<Finding>& findings) {
+std::string findings_text(const std::vector<Finding>& findings) {
   std::string text;
   std::string section;
   for (const Finding& each : findings) {
@@ -56,7 +56,7 @@ std::string lines_of(const std::vector<Finding>& findings) {
 }  // namespace
 
 void add_doctor(CLI::App& app, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<DoctorFlags>();
   CLI::App* cmd = app.add_subcommand(
       "doctor", "what this machine gives a server, what is slow about it, and why");
   cmd->add_option("--port", flags->port, "looked at whether it is free")
@@ -65,7 +65,7 @@ void add_doctor(CLI::App& app, int& exit_code) {
   cmd->add_flag("--json", flags->json, "a list of {section, name, value, verdict, advice}");
   cmd->callback([flags, &exit_code] {
     const std::vector<Finding> findings = check_machine(flags->port);
-    std::fputs((flags->json ? json_of(findings) : lines_of(findings)).c_str(), stdout);
+    std::fputs((flags->json ? findings_json(findings) : findings_text(findings)).c_str(), stdout);
     exit_code = 0;
   });
 }

@@ -37,7 +37,7 @@ std::string first_line(const std::string& path) {
 }
 
 // The value behind "key : value" in a file of such lines.
-std::string value_of(const std::string& path, std::string_view key) {
+std::string proc_value(const std::string& path, std::string_view key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     if (!line.starts_with(key)) continue;
@@ -65,7 +65,7 @@ void check_kernels(Findings& found) {
   for (const cpu::Isa isa : cpu::available_isas())
     all += (all.empty() ? "" : ", ") + std::string(name_of(isa));
   // ARM's kernels say none.
-  const std::string model = value_of("/proc/cpuinfo", "model name");
+  const std::string model = proc_value("/proc/cpuinfo", "model name");
   if (!model.empty()) found.push_back({"processor", "model", model, Verdict::kFine, ""});
   found.push_back({"processor", "instruction sets", all, Verdict::kFine, ""});
   const auto chosen = cpu::choose_isa("");

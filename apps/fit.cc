@@ -22,7 +22,7 @@
 namespace saccade {
 namespace {
 
-struct Flags {
+struct FitFlags {
   std::vector<std::string> models;
   bool text = false;
   bool json = false;
@@ -99,13 +99,13 @@ Result<std::vector<Row>> published_rows(const Machine& machine, bool text) {
   return rows;
 }
 
-std::string cell(const Fit& fit) {
+std::string fit_cell(const Fit& fit) {
   if (!fit.fits) return fmt::format("{:>6.1f} GB {:>11}", fit.bytes / 1e9, "too large");
   return fmt::format("{:>6.1f} GB {:>5.{}f} tok/s", fit.bytes / 1e9, fit.tokens,
                      fit.tokens < 10 ? 1 : 0);
 }
 
-std::string lines_of(const std::vector<Row>& rows, const Machine& machine) {
+std::string fits_text(const std::vector<Row>& rows, const Machine& machine) {
   std::string text =
       fmt::format("{:.1f} GB of memory are free; {} threads read {:.1f} GB/s\n\n{:<24}",
                   machine.free / 1e9, machine.threads, machine.bandwidth / 1e9, "");
@@ -117,7 +117,7 @@ std::string lines_of(const std::vector<Row>& rows, const Machine& machine) {
     left_out += any || rows.size() == 1 ? 0 : 1;
     if (!any && rows.size() > 1) continue;
     text += fmt::format("{:<24}", row.name);
-    for (const Fit& fit : row.ways) text += "  " + cell(fit);
+    for (const Fit& fit : row.ways) text += "  " + fit_cell(fit);
     text += "\n";
   }
   if (left_out > 0) text += fmt::format("{} larger ones do not fit\n", left_out);
@@ -127,7 +127,7 @@ std::string lines_of(const std::vector<Row>& rows, const Machine& machine) {
          "int8 and int4: `saccade serve MODEL --quantization int8`\n";
 }
 
-std::string json_of(const std::vector<Row>& rows, const Machine& machine) {
+std::string fits_json(const std::vector<Row>& rows, const Machine& machine) {
   std::string text;
   json::JsonWriter w(text);
   w.begin_object();
@@ -154,7 +154,7 @@ std::string json_of(const std::vector<Row>& rows, const Machine& machine) {
   return text + "\n";
 }
 
-Result<void> fit(const Flags& flags) {
+Result<void> fit(const FitFlags& flags) {
   // A name that is wrong is said before the machine is measured.
   std::vector<Checkpoint> checkpoints;
   for (const std::string& name : flags.models) {
@@ -175,14 +175,14 @@ Result<void> fit(const Flags& flags) {
   if (flags.models.empty()) {
     TRY(rows, published_rows(machine, flags.text));
   }
-  std::fputs((flags.json ? json_of(rows, machine) : lines_of(rows, machine)).c_str(), stdout);
+  std::fputs((flags.json ? fits_json(rows, machine) : fits_text(rows, machine)).c_str(), stdout);
   return {};
 }
 
 }  // namespace
 
 void add_fit(CLI::App& app, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<FitFlags>();
   CLI::App* cmd = app.add_subcommand(
       "fit", "which models this machine holds, in which precision, and how fast it would answer");
   cmd->add_option("MODEL", flags->models,

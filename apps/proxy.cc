@@ -13,7 +13,7 @@
 namespace saccade {
 namespace {
 
-struct Flags {
+struct ProxyFlags {
   cluster::ProxySettings settings;
   std::size_t body_mib = 64;
   int drain_seconds = 30;
@@ -23,7 +23,7 @@ struct Flags {
   log::Level log_level = log::Level::kInfo;
 };
 
-Result<void> run(Flags& f) {
+Result<void> run_proxy(ProxyFlags& f) {
   auto& s = f.settings;
   s.max_body_bytes = f.body_mib << 20;
   s.drain_time = std::chrono::seconds(f.drain_seconds);
@@ -45,7 +45,7 @@ Result<void> run(Flags& f) {
 }  // namespace
 
 void add_proxy(CLI::App& app, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ProxyFlags>();
   auto& s = flags->settings;
   CLI::App* cmd = app.add_subcommand("proxy", "one address for several servers of the OpenAI API");
   cmd->add_option("--pd", s.pds, "URLs of the servers, separated by commas")->delimiter(',');
@@ -95,7 +95,7 @@ void add_proxy(CLI::App& app, int& exit_code) {
                                                       {"warning", log::Level::kWarning},
                                                       {"error", log::Level::kError}}};
   add_choice(*cmd, "--log-level", flags->log_level, kLevels, "debug, info, warning or error");
-  cmd->callback([flags, &exit_code] { exit_code = logged(run(*flags)); });
+  cmd->callback([flags, &exit_code] { exit_code = logged(run_proxy(*flags)); });
 }
 
 }  // namespace saccade

@@ -28,7 +28,7 @@ constexpr double kEveryTokenUpTo = 5e6;
 constexpr std::array<Named<DType>, 3> kCacheDtypes{
     {{"bfloat16", DType::kBf16}, {"int8", DType::kI8}, {"fp8", DType::kE4m3}}};
 
-struct Flags {
+struct SimulateFlags {
   std::string what;
   std::string cluster = "1PD";
   std::string costs;
@@ -55,7 +55,7 @@ constexpr std::array<Named<std::optional<simulate::LoggedTokens>>, 3> kLogTokens
      {"every", simulate::LoggedTokens::kEvery},
      {"ends", simulate::LoggedTokens::kEnds}}};
 
-Result<simulate::ServedModel> load_model(const Flags& f) {
+Result<simulate::ServedModel> load_model(const SimulateFlags& f) {
   if (std::filesystem::is_directory(f.what)) {
     if (!f.shape.empty())
       return fail(ErrorCode::kInvalid, "--shape {}: {} says itself what its layers keep", f.shape,
@@ -75,7 +75,7 @@ Result<simulate::ServedModel> load_model(const Flags& f) {
   return simulate::model_of_costs(f.what, std::move(layers));
 }
 
-Result<void> interpret(Flags& f) {
+Result<void> interpret_flags(SimulateFlags& f) {
   simulate::SimulationSettings& run = f.run;
   TRY(run.cluster, simulate::parse_cluster_spec(f.cluster));
   TRY_DO(serve::choose_image_size(f.image_size, run.image_size));
@@ -103,7 +103,7 @@ Result<void> interpret(Flags& f) {
   return {};
 }
 
-Result<simulate::CostModel> costs_of(const Flags& f) {
+Result<simulate::CostModel> costs_of(const SimulateFlags& f) {
   const std::string& path = !f.costs.empty() ? f.costs : f.what;
   if (std::filesystem::is_directory(path))
     return fail(ErrorCode::kInvalid,
@@ -113,7 +113,7 @@ Result<simulate::CostModel> costs_of(const Flags& f) {
   return simulate::read_costs(path);
 }
 
-simulate::LoggedTokens logged(const Flags& f, const simulate::Workload& workload) {
+simulate::LoggedTokens logged(const SimulateFlags& f, const simulate::Workload& workload) {
   if (f.log_tokens) return *f.log_tokens;
   double tokens = 0;
   for (const simulate::Asked& asked : workload.asked)
@@ -132,7 +132,7 @@ std::string shares(const std::vector<double>& busy) {
   return text;
 }
 
-void print_result(const simulate::SimulationResult& result, const Flags& f, double wall) {
+void print_result(const simulate::SimulationResult& result, const SimulateFlags& f, double wall) {
   const bench::RunMetrics metrics = bench::compute_metrics(result.log);
   fmt::print("{}: {} requests in {:.1f} virtual seconds, {} answered, {} refused\n",
              f.run.cluster.text(), result.log.requests.size(), seconds(result.ended),
@@ -181,7 +181,7 @@ Result<void> write_costs(const std::string& path, const simulate::CostModel& cos
   return {};
 }
 
-Result<void> run_calibration(const Flags& f, const simulate::ServedModel& model) {
+Result<void> run_calibration(const SimulateFlags& f, const simulate::ServedModel& model) {
   TRY(const bench::RunLog run, bench::read_run_log(f.calibrate));
   auto made = simulate::calibrate(f.run, model, run, f.calibrate);
   if (!made) return tl::unexpected<Error>(std::move(made).error());
@@ -211,9 +211,9 @@ Result<void> run_calibration(const Flags& f, const simulate::ServedModel& model)
   return write_costs(f.costs_output, calibration.costs);
 }
 
-Result<void> run(Flags& f) {
+Result<void> run_simulation(SimulateFlags& f) {
   log::set_level(log::Level::kError);  // of single machines' troubles
-  TRY_DO(interpret(f));
+  TRY_DO(interpret_flags(f));
   TRY(const simulate::ServedModel model, load_model(f));
   if (!f.calibrate.empty()) return run_calibration(f, model);
   if (!f.held_out.empty() || !f.costs_output.empty())
@@ -234,7 +234,7 @@ Result<void> run(Flags& f) {
   return bench::write_run_log(result.log, f.output);
 }
 
-void add_traffic(CLI::App& cmd, Flags& f) {
+void add_traffic(CLI::App& cmd, SimulateFlags& f) {
   auto& t = f.traffic;
   cmd.add_option("--trace", t.trace, "who comes when: gaps, Azure or BurstGPT CSV, Mooncake JSONL");
   cmd.add_option("--request-rate", t.request_rate, "Poisson arrivals a second, without a trace");
@@ -296,8 +296,8 @@ void add_engine(CLI::App& cmd, EngineSettings& e) {
 }  // namespace
 
 void add_simulate(CLI::App& app, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
-  Flags& f = *flags;
+  auto flags = std::make_shared<SimulateFlags>();
+  SimulateFlags& f = *flags;
   f.run.engine.kv_cache_bytes = std::size_t{8} << 30;
   CLI::App* cmd = app.add_subcommand(
       "simulate", "a whole cluster on a virtual clock, with the server's own decisions");
@@ -346,7 +346,7 @@ void add_simulate(CLI::App& app, int& exit_code) {
   cmd->add_option("--calibrate", f.calibrate, "run log to fit costs to, and to replay");
   cmd->add_option("--held-out", f.held_out, "another run log, to tell the error by");
   cmd->add_option("--costs-output", f.costs_output, "write the fitted costs here");
-  cmd->callback([flags, &exit_code] { exit_code = logged(run(*flags)); });
+  cmd->callback([flags, &exit_code] { exit_code = logged(run_simulation(*flags)); });
 }
 
 }  // namespace saccade

@@ -69,8 +69,8 @@ function(saccade_optimise name)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O3>)
 endfunction()
 
-# Eight files of a library are compiled as one, but for clang's builds: what takes the time is headers and templates, once a unit.
-# So what is file-local has a name of its own in its library (tests/tidy). Left out are kernels, files whose names are alike on
+# Eight files of a library or a program are compiled as one, but for clang's builds: what takes the time is headers and templates,
+# once a unit. So what is file-local has a name of its own there (tests/tidy). Left out are kernels, files whose names are alike on
 # purpose (SEPARATE folders), and what is being worked on, so that a change compiles in a second or two:
 #   cmake --preset release -DSACCADE_SEPARATE="src/engine/local_engine.cc;src/serve"
 set(batches OFF)

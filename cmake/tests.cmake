@@ -24,6 +24,11 @@ function(saccade_test_options name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_definitions(${name} PRIVATE SACCADE_SOURCE_DIR="${source_dir}")
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  if(SACCADE_BATCHES)
+    get_target_property(sources ${name} SOURCES)
+    saccade_batch(${name} "${sources}" "")
+    target_compile_options(${name} PRIVATE -Wno-shadow -Wshadow=local)  # a test's constants are named as another file's are
+  endif()
 endfunction()
 
 function(saccade_test name)

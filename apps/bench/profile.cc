@@ -13,13 +13,13 @@
 namespace saccade {
 namespace {
 
-struct Flags {
+struct ProfileFlags {
   serve::ServeSettings settings;
   std::string output;
   bool again = false;
 };
 
-Result<void> run(const Flags& flags) {
+Result<void> run_profile(const ProfileFlags& flags) {
   TRY(const cluster::Profile profile, serve::run_profile(flags.settings, flags.again));
   fmt::print("{}", serve::describe(profile));
   if (flags.output.empty()) return {};
@@ -29,7 +29,7 @@ Result<void> run(const Flags& flags) {
 }  // namespace
 
 void add_profile(CLI::App& app, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ProfileFlags>();
   auto& s = flags->settings;
   CLI::App* cmd =
       app.add_subcommand("profile", "measure what encoding and prefill take, for image sizes");
@@ -55,7 +55,7 @@ void add_profile(CLI::App& app, int& exit_code) {
   cmd->add_option("--profile-folder", s.image_size.profile_folder, "where profiles are kept");
   cmd->add_flag("--again", flags->again, "measure though there is a profile");
   cmd->add_option("--output", flags->output, "write the JSON here too");
-  cmd->callback([flags, &exit_code] { exit_code = logged(run(*flags)); });
+  cmd->callback([flags, &exit_code] { exit_code = logged(run_profile(*flags)); });
 }
 
 }  // namespace saccade

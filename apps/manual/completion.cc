@@ -63,7 +63,7 @@ void collect(const CLI::App& command, std::vector<std::string> path, std::vector
     if (!each->get_group().empty()) collect(*each, path, places);
 }
 
-std::string joined(const std::vector<std::string>& words, const char* between) {
+std::string joined_words(const std::vector<std::string>& words, const char* between) {
   return fmt::format("{}", fmt::join(words, between));
 }
 
@@ -78,8 +78,8 @@ std::string cases_of_paths(const std::vector<Place>& places) {
   std::string text;
   for (const Place& place : places) {
     for (const Word& command : place.commands)
-      text +=
-          fmt::format("      '{0} {1}') at='{0} {1}' ;;\n", joined(place.path, " "), command.name);
+      text += fmt::format("      '{0} {1}') at='{0} {1}' ;;\n", joined_words(place.path, " "),
+                          command.name);
   }
   return text;
 }
@@ -90,8 +90,8 @@ std::string cases_of_values(const std::vector<Place>& places, Reply reply) {
   for (const Place& place : places) {
     for (const Word& flag : place.flags) {
       if (!flag.values.empty())
-        text += fmt::format("    '{} {}') {}; return ;;\n", joined(place.path, " "), flag.name,
-                            reply(joined(flag.values, " ")));
+        text += fmt::format("    '{} {}') {}; return ;;\n", joined_words(place.path, " "),
+                            flag.name, reply(joined_words(flag.values, " ")));
     }
   }
   return text;
@@ -113,7 +113,7 @@ std::string bash(const std::vector<Place>& places) {
                       }) +
       "  esac\n  case \"$at\" in\n";
   for (const Place& place : places)
-    text += fmt::format("    '{}') flags='{}' commands='{}' ;;\n", joined(place.path, " "),
+    text += fmt::format("    '{}') flags='{}' commands='{}' ;;\n", joined_words(place.path, " "),
                         names(place.flags), names(place.commands));
   return text +
          "  esac\n"
@@ -137,7 +137,7 @@ std::string zsh(const std::vector<Place>& places) {
       cases_of_values(places, [](const std::string& values) { return "compadd -- " + values; }) +
       "  esac\n  case \"$at\" in\n";
   for (const Place& place : places)
-    text += fmt::format("    '{}') flags='{}' commands='{}' ;;\n", joined(place.path, " "),
+    text += fmt::format("    '{}') flags='{}' commands='{}' ;;\n", joined_words(place.path, " "),
                         names(place.flags), names(place.commands));
   return text +
          "  esac\n"
@@ -173,18 +173,18 @@ std::string fish(const std::vector<Place>& places) {
   for (const Place& place : places) {
     for (const Word& command : place.commands)
       text += fmt::format("      case '{0} {1}'\n        set at '{0} {1}'\n",
-                          joined(place.path, " "), command.name);
+                          joined_words(place.path, " "), command.name);
   }
   text += "    end\n  end\n  test \"$at\" = \"$argv\"\nend\n";
   for (const Place& place : places) {
-    const std::string where =
-        fmt::format("complete -c saccade -n {}", quoted("__saccade_at " + joined(place.path, " ")));
+    const std::string where = fmt::format("complete -c saccade -n {}",
+                                          quoted("__saccade_at " + joined_words(place.path, " ")));
     for (const Word& command : place.commands)
       text += fmt::format("{} -f -a {} -d {}\n", where, command.name, quoted(command.description));
     for (const Word& flag : place.flags) {
       text += fmt::format("{} -l {}", where, flag.name.substr(2));
       if (flag.takes_value) text += " -r";
-      if (!flag.values.empty()) text += " -f -a " + quoted(joined(flag.values, " "));
+      if (!flag.values.empty()) text += " -f -a " + quoted(joined_words(flag.values, " "));
       if (!flag.description.empty()) text += " -d " + quoted(flag.description);
       text += "\n";
     }

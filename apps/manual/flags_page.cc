@@ -32,7 +32,7 @@ std::string code_of(std::string_view names) {
   return text;
 }
 
-std::string names_of(const CLI::Option& option) {
+std::string flag_names(const CLI::Option& option) {
   std::string names;
   for (const std::string& name : option.get_lnames()) {
     const auto& off = option.get_fnames();
@@ -46,7 +46,7 @@ void own_flags(const CLI::App& serve, std::string& page) {
   page += "## Flags of `saccade serve`\n\n| flag | what it does | by itself |\n|---|---|---|\n";
   for (const CLI::Option* option : serve.get_options()) {
     if (option->get_group().empty() || option->get_lnames().empty()) continue;
-    std::string names = code_of(names_of(*option));
+    std::string names = code_of(flag_names(*option));
     if (option->get_expected_max() > 1) names += " ...";
     page += fmt::format("| {} | {} | {} |\n", names, cell(option->get_description()),
                         cell(option->get_default_str()));

@@ -14,7 +14,7 @@
 namespace saccade {
 namespace {
 
-struct Flags {
+struct CompareFlags {
   std::string model;
   std::string golden;
   std::string backend = "cpu";
@@ -55,7 +55,7 @@ void print(const Golden& golden, const GoldenReport& outcome, double tolerance) 
     std::printf("  FIRST DIVERGENCE: %s\n", first->name.c_str());
 }
 
-Result<bool> compare(const Flags& flags) {
+Result<bool> compare(const CompareFlags& flags) {
   TRY(const std::string directory, resolve_checkpoint(flags.model));
   TRY(const Checkpoint checkpoint, open_checkpoint(directory));
   TRY(const std::vector<std::string> files, golden_files(flags.golden));
@@ -83,7 +83,7 @@ Result<bool> compare(const Flags& flags) {
 }  // namespace
 
 void add_model_compare(CLI::App& model, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<CompareFlags>();
   CLI::App* const command = model.add_subcommand(
       "compare", "Compare every stage of a model with what the reference computed");
   command->add_option("model", flags->model, "checkpoint: a folder, or ORG/NAME in HF_HOME")

@@ -15,7 +15,7 @@
 namespace saccade {
 namespace {
 
-struct Flags {
+struct InspectFlags {
   std::string model;
   std::optional<DType> dtype;  // nothing: the checkpoint's
   std::int64_t length = 0;
@@ -89,7 +89,7 @@ double sequence_bytes(const ModelShape& shape, DType kv, std::int64_t length) {
 }
 
 Result<void> print_plan(Network& network, std::int64_t parameters, DType compute,
-                        const Weights::Quantized& quantized, const Flags& flags) {
+                        const Weights::Quantized& quantized, const InspectFlags& flags) {
   const ModelShape& shape = network.shape();
   const std::int64_t length = flags.length > 0 ? flags.length : shape.max_position;
   // Pages that nobody writes cost nothing, so the scratch can be laid out to learn its size.
@@ -123,7 +123,7 @@ Result<void> print_plan(Network& network, std::int64_t parameters, DType compute
 
 // A sentence encoder keeps nothing between texts: its weights, and the activations of a step.
 Result<void> inspect_encoder(const Family& family, const Checkpoint& checkpoint,
-                             const Flags& flags) {
+                             const InspectFlags& flags) {
   TRY(const auto encoder, create_encoder(checkpoint));
   const EncoderShape& shape = encoder->shape();
   const WeightTable table = encoder->weight_table();
@@ -153,7 +153,7 @@ Result<void> inspect_encoder(const Family& family, const Checkpoint& checkpoint,
   return {};
 }
 
-Result<void> inspect(const Flags& flags) {
+Result<void> inspect(const InspectFlags& flags) {
   TRY(const std::string directory, resolve_checkpoint(flags.model));
   TRY(const Checkpoint checkpoint, open_checkpoint(directory));
   TRY(const Family* family, family_of(checkpoint.config));
@@ -209,7 +209,7 @@ Result<void> inspect(const Flags& flags) {
 }  // namespace
 
 void add_model_inspect(CLI::App& model, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<InspectFlags>();
   CLI::App* const command =
       model.add_subcommand("inspect", "A checkpoint's shape and the memory that serving it takes");
   command->add_option("model", flags->model, "checkpoint: a folder, or ORG/NAME in HF_HOME")

@@ -13,7 +13,7 @@
 namespace saccade {
 namespace {
 
-struct Flags {
+struct DummyFlags {
   std::string family;
   std::string size = "tiny";
   DummyOptions options;
@@ -30,7 +30,7 @@ std::string known_families() {
   return text;
 }
 
-Result<void> make_dummy(Flags& flags) {
+Result<void> make_dummy(DummyFlags& flags) {
   TRY(const Family* family, find_family(flags.family));
   Progress progress("writing");
   flags.options.progress = [&](std::size_t written, std::size_t total) {
@@ -48,7 +48,7 @@ Result<void> make_dummy(Flags& flags) {
 }  // namespace
 
 void add_model_make_dummy(CLI::App& model, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<DummyFlags>();
   CLI::App* const command = model.add_subcommand(
       "make-dummy", "Write a checkpoint of true shape with random weights, to measure speed");
   command->add_option("--family", flags->family, known_families())->required();

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMostTokens = std::size_t{1} << 24;  // of one request
 
-struct Flags {
+struct MemoryFlags {
   std::string shape;
   std::vector<std::string> policies = {"jenga", "maxpage", "static", "paged"};
   std::string trace;
@@ -41,7 +41,7 @@ struct Workload {
   std::int64_t too_long = 0;
 };
 
-Result<Workload> load(const Flags& flags, const CacheShape& shape) {
+Result<Workload> load(const MemoryFlags& flags, const CacheShape& shape) {
   Workload workload;
   if (flags.trace.empty() == flags.uniform.empty()) {
     return fail(ErrorCode::kInvalid, "give either --trace or --uniform");
@@ -84,7 +84,7 @@ Result<Workload> load(const Flags& flags, const CacheShape& shape) {
   return workload;
 }
 
-ReplaySettings settings_of(const Flags& flags, const Workload& workload, KvPolicy policy) {
+ReplaySettings settings_of(const MemoryFlags& flags, const Workload& workload, KvPolicy policy) {
   ReplaySettings settings;
   settings.kv.plan.policy = policy;
   settings.kv.plan.block_tokens = flags.block_size;
@@ -108,7 +108,7 @@ ReplaySettings settings_of(const Flags& flags, const Workload& workload, KvPolic
   return settings;
 }
 
-void print_head(const Flags& flags, const CacheShape& shape, const Workload& workload) {
+void print_head(const MemoryFlags& flags, const CacheShape& shape, const Workload& workload) {
   double text = 0;
   double image = 0;
   double output = 0;
@@ -162,7 +162,7 @@ void print_table(const std::vector<std::pair<std::string, ReplayReport>>& report
   }
 }
 
-Result<void> memory(const Flags& flags) {
+Result<void> memory(const MemoryFlags& flags) {
   TRY(const CacheShape shape, read_cache_shape(flags.shape));
   TRY(const Workload workload, load(flags, shape));
   print_head(flags, shape, workload);
@@ -194,7 +194,7 @@ Result<void> memory(const Flags& flags) {
 }  // namespace
 
 void add_model_memory(CLI::App& model, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<MemoryFlags>();
   CLI::App* const command = model.add_subcommand(
       "memory", "Replay a trace against the KV allocator alone: utilisation and waste by policy");
   command->add_option("SHAPE", flags->shape, "what the layers keep: a file as in data/shapes")

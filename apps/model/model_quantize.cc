@@ -15,15 +15,15 @@ namespace {
 
 constexpr std::array<Named<int>, 2> kBits{{{"int8", 8}, {"int4", 4}}};
 
-struct Flags {
+struct QuantizeFlags {
   std::string model;
   int threads = 0;
   QuantizeOptions options;
 };
 
-constexpr int kInterrupted = 130;  // as shells have it
+constexpr int kQuantizeInterrupted = 130;  // as shells have it
 
-Result<void> quantize(Flags& flags) {
+Result<void> quantize(QuantizeFlags& flags) {
   TRY(const std::string directory, resolve_checkpoint(flags.model));
   TRY(const Checkpoint checkpoint, open_checkpoint(directory));
   QuantizeOptions& options = flags.options;
@@ -54,7 +54,7 @@ Result<void> quantize(Flags& flags) {
 }  // namespace
 
 void add_model_quantize(CLI::App& model, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<QuantizeFlags>();
   CLI::App* const command = model.add_subcommand(
       "quantize",
       "Write a checkpoint again with its text layers in 4 or 8 bits (compressed-tensors), as "
@@ -79,7 +79,7 @@ void add_model_quantize(CLI::App& model, int& exit_code) {
   command->callback([flags, &exit_code] {
     const Result<void> outcome = quantize(*flags);
     exit_code = report(outcome);
-    if (!outcome && outcome.error().code == ErrorCode::kCancelled) exit_code = kInterrupted;
+    if (!outcome && outcome.error().code == ErrorCode::kCancelled) exit_code = kQuantizeInterrupted;
   });
 }
 

@@ -12,7 +12,7 @@
 namespace saccade::cluster {
 namespace {
 
-constexpr std::uint64_t kRowBytes = 8;
+constexpr std::uint64_t kExchangedRowBytes = 8;
 
 class File final : public ImageSource {
  public:
@@ -60,7 +60,7 @@ class ExchangeTest : public ::testing::Test {
  protected:
   void make(bool tower, std::vector<std::string> encoders = {}, double verify_share = 0) {
     ExchangeSettings settings;
-    settings.self = {kProtocol, "self", 1, "tower", "numerics", kRowBytes};
+    settings.self = {kProtocol, "self", 1, "tower", "numerics", kExchangedRowBytes};
     settings.encoders = std::move(encoders);
     settings.tower = tower;
     settings.items.fallback = tower;
@@ -102,7 +102,8 @@ class ExchangeTest : public ::testing::Test {
   }
   void connect(int encoder) {
     thread->call([&] {
-      exchange->table().connected(encoder, {kProtocol, "e", 9, "tower", "numerics", kRowBytes});
+      exchange->table().connected(encoder,
+                                  {kProtocol, "e", 9, "tower", "numerics", kExchangedRowBytes});
     });
   }
 
@@ -121,7 +122,7 @@ TEST_F(ExchangeTest, WhatIsStoredIsDeliveredAndNobodyIsAsked) {
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].kind, ImageNews::Kind::kRows);
   EXPECT_EQ(all[0].ticket, 1u);
-  EXPECT_EQ(all[0].rows.size(), 4 * kRowBytes);
+  EXPECT_EQ(all[0].rows.size(), 4 * kExchangedRowBytes);
   const ExchangeStats stats = exchange->stats();
   EXPECT_EQ(stats.items.items[static_cast<std::size_t>(Source::kStore)], 1u);
   EXPECT_EQ(stats.items.wanted, 1u);
@@ -158,7 +159,7 @@ TEST_F(ExchangeTest, WhoIsNotWantedAnyMoreGetsNothing) {
   ASSERT_EQ(finder.waiting.size(), 2u);
   finder.waits = false;
   const auto answer = [&](std::size_t search) {
-    finder.find({key_of(1), 4, 4 * kRowBytes}, 0, finder.waiting[search]);
+    finder.find({key_of(1), 4, 4 * kExchangedRowBytes}, 0, finder.waiting[search]);
   };
   answer(0);
   EXPECT_TRUE(news().empty());

@@ -11,7 +11,7 @@
 namespace saccade::cluster {
 namespace {
 
-constexpr std::uint64_t kRow = 4;
+constexpr std::uint64_t kItemRow = 4;
 
 class Items : public testing::Test, public EncoderLink, public RowsConsumer {
  protected:
@@ -19,7 +19,7 @@ class Items : public testing::Test, public EncoderLink, public RowsConsumer {
   void make(ItemSettings settings) {
     table.reset();
     pool = std::make_unique<EncoderPool>(
-        clock, PoolSettings{{kProtocol, "pd", 0, "tower", "numerics", kRow}, true});
+        clock, PoolSettings{{kProtocol, "pd", 0, "tower", "numerics", kItemRow}, true});
     for (int e = 0; e < 2; ++e) pool->add("e" + std::to_string(e));
     table = std::make_unique<ItemTable>(clock, timers, rng, *pool, *this, *this, settings);
     for (int e = 0; e < 2; ++e) connect(e, 10 + static_cast<std::uint64_t>(e));
@@ -27,14 +27,14 @@ class Items : public testing::Test, public EncoderLink, public RowsConsumer {
     cancelled.clear();
   }
   void connect(int encoder, std::uint64_t epoch) {
-    table->connected(encoder, {kProtocol, "e", epoch, "tower", "numerics", kRow});
+    table->connected(encoder, {kProtocol, "e", epoch, "tower", "numerics", kItemRow});
   }
   void want(std::uint8_t image = 1, Nanos deadline = 0) {
     Order order;
     order.key[0] = image;
     order.name = order.content = order.key;
     order.rows = 2;
-    order.row_bytes = kRow;
+    order.row_bytes = kItemRow;
     table->want(++ticket, order, deadline);
   }
   void advance(Nanos duration) {
@@ -49,11 +49,11 @@ class Items : public testing::Test, public EncoderLink, public RowsConsumer {
   // The whole of a good answer.
   void answer(const AttemptId& id, char fill = 'x') {
     table->accepted(id, {0, 1, false});
-    table->offered(id, 2 * kRow);
+    table->offered(id, 2 * kItemRow);
     finish(id, fill);
   }
   void finish(const AttemptId& id, char fill = 'x', bool finite = true) {
-    const std::string rows(2 * kRow, fill);
+    const std::string rows(2 * kItemRow, fill);
     for (auto& [attempt, pages] : receiving)
       if (attempt == id) std::memcpy(pages->bytes.data(), rows.data(), rows.size());
     std::erase_if(receiving, [&](const auto& of) { return of.first == id; });
@@ -133,7 +133,7 @@ TEST_F(Items, AnswersOfAnotherTimeAreStale) {
   others[2].encoder = 1 - others[2].encoder;
   for (const AttemptId& other : others) {
     table->accepted(other, {});
-    table->offered(other, 2 * kRow);
+    table->offered(other, 2 * kItemRow);
     finish(other, 'y');
   }
   EXPECT_EQ(table->stats().stale, 9u);
@@ -148,17 +148,17 @@ TEST_F(Items, AnswersOfAnotherTimeAreStale) {
 TEST_F(Items, RowsThatAreNotGoodAreNotTaken) {
   want();
   table->accepted(asked[0], {0, 1, false});
-  table->offered(asked[0], 2 * kRow);
+  table->offered(asked[0], 2 * kItemRow);
   table->received(asked[0], {sha256("a"), 0, 0}, sha256("b"), true);
   EXPECT_EQ(count(Failure::kDigest), 1u);
   ASSERT_EQ(asked.size(), 2u);
   table->accepted(asked[1], {0, 1, false});
-  table->offered(asked[1], 2 * kRow);
+  table->offered(asked[1], 2 * kItemRow);
   finish(asked[1], 'x', false);
   EXPECT_EQ(count(Failure::kNotFinite), 1u);
   EXPECT_EQ(here.size(), 1u);
   want(2);
-  table->offered(asked[2], 3 * kRow);
+  table->offered(asked[2], 3 * kItemRow);
   EXPECT_EQ(count(Failure::kShape), 1u);
   EXPECT_TRUE(delivered.empty());
 }
@@ -173,7 +173,7 @@ TEST_F(Items, ALateOneGetsAnotherBesideIt) {
   EXPECT_EQ(digests_wanted, 1);
   EXPECT_EQ(table->stats().hedges, 1u);
   EXPECT_TRUE(cancelled.empty());
-  table->offered(asked[0], 2 * kRow);
+  table->offered(asked[0], 2 * kItemRow);
   finish(asked[0]);  // the first one is first after all
   EXPECT_EQ(delivered.size(), 1u);
   EXPECT_EQ(table->stats().hedge_wins, 0u);
@@ -206,10 +206,10 @@ TEST_F(Items, FewAreHedgedWhenAllAreLate) {
 TEST_F(Items, TwoAnswersThatDifferEndAnEncoder) {
   want();
   table->accepted(asked[0], {0, 0, false});
-  table->offered(asked[0], 2 * kRow);
+  table->offered(asked[0], 2 * kItemRow);
   advance(2100 * kMillisecond);
   ASSERT_EQ(here.size(), 1u);
-  table->made_here(Digest{1}, ticket, sha256(std::string(2 * kRow, 'x')));
+  table->made_here(Digest{1}, ticket, sha256(std::string(2 * kItemRow, 'x')));
   EXPECT_EQ(count(Source::kHedge), 1u);
   ASSERT_EQ(cancelled.size(), 1u);
   finish(asked[0], 'x');  // was on its way already: equal
@@ -218,9 +218,9 @@ TEST_F(Items, TwoAnswersThatDifferEndAnEncoder) {
   want(2);
   const AttemptId second = asked.back();
   table->accepted(second, {0, 0, false});
-  table->offered(second, 2 * kRow);
+  table->offered(second, 2 * kItemRow);
   advance(2100 * kMillisecond);
-  table->made_here(Digest{2}, ticket, sha256(std::string(2 * kRow, 'x')));
+  table->made_here(Digest{2}, ticket, sha256(std::string(2 * kItemRow, 'x')));
   finish(second, 'y');
   EXPECT_EQ(table->stats().mismatches, 1u);
   EXPECT_EQ(pool->state(second.encoder), EncoderPool::State::kQuarantined);
@@ -240,15 +240,15 @@ TEST_F(Items, ASilentEncodersImagesBeginElsewhereToo) {
 
 TEST_F(Items, PagesBoundWhatIsOnItsWay) {
   ItemSettings settings;
-  settings.receive_bytes = 3 * kRow;
+  settings.receive_bytes = 3 * kItemRow;
   make(settings);
   for (std::uint8_t image = 1; image <= 3; ++image) {
     want(image);
     table->accepted(asked.back(), {0, 1, false});
-    table->offered(asked.back(), 2 * kRow);
+    table->offered(asked.back(), 2 * kItemRow);
   }
   EXPECT_EQ(receiving.size(), 1u);
-  EXPECT_LE(table->receiving_bytes(), 3 * kRow);
+  EXPECT_LE(table->receiving_bytes(), 3 * kItemRow);
   for (int i = 0; i < 3; ++i) {
     ASSERT_EQ(receiving.size(), 1u) << i;
     finish(receiving.front().first);
@@ -299,7 +299,7 @@ TEST_F(Items, ALeavingClientEndsEverything) {
   want();
   const AttemptId id = asked[0];
   table->accepted(id, {0, 1, false});
-  table->offered(id, 2 * kRow);
+  table->offered(id, 2 * kItemRow);
   table->unwant(Digest{1}, ticket);
   receiving.clear();
   EXPECT_EQ(cancelled, (std::vector<AttemptId>{id}));

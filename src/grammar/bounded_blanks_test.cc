@@ -13,7 +13,7 @@ namespace saccade::grammar {
 namespace {
 
 // All bytes, runs of white space, and an end token.
-std::shared_ptr<const Vocabulary> vocabulary() {
+std::shared_ptr<const Vocabulary> blanks_vocabulary() {
   std::vector<std::string> pieces;
   for (int byte = 0; byte < 256; ++byte) pieces.emplace_back(1, static_cast<char>(byte));
   for (const char* piece : {"\n\n", "\n\n\n\n", "  ", "        ", " \"", "\n  \"", "true"})
@@ -26,7 +26,7 @@ std::shared_ptr<const Vocabulary> vocabulary() {
 std::shared_ptr<const CompiledGrammar> of_schema(const char* schema, Whitespace whitespace) {
   auto grammar = json_schema_grammar(*json::parse(schema), {.whitespace = whitespace});
   EXPECT_TRUE(grammar) << grammar.error().message;
-  return CompiledGrammar::create(*std::move(grammar), vocabulary()).value();
+  return CompiledGrammar::create(*std::move(grammar), blanks_vocabulary()).value();
 }
 
 bool may_come(Matcher& matcher, TokenId token) {
@@ -107,7 +107,7 @@ TEST(BoundedBlanks, OtherGrammarsHaveAsManyAsTheySay) {
   const auto root = parse_regex(grammar, R"(\s+x)");
   ASSERT_TRUE(root);
   grammar.set_root(grammar.add_rule("root", *root));
-  Matcher matcher(CompiledGrammar::create(std::move(grammar), vocabulary()).value());
+  Matcher matcher(CompiledGrammar::create(std::move(grammar), blanks_vocabulary()).value());
   for (int i = 0; i < 200; ++i) {
     ASSERT_TRUE(may_come(matcher, '\n'));
     ASSERT_TRUE(matcher.accept('\n'));

@@ -10,7 +10,7 @@ namespace saccade::tools {
 namespace {
 
 // forecast takes a place, days and more; stop nothing.
-std::shared_ptr<const json::array> tools() {
+std::shared_ptr<const json::array> tools_of_kinds() {
   return std::make_shared<json::array>(json::parse(R"([
     {"type": "function", "function": {"name": "stop", "parameters": {"type": "object"}}},
     {"type": "function", "function": {"name": "forecast", "parameters": {"type": "object",
@@ -21,7 +21,7 @@ std::shared_ptr<const json::array> tools() {
 }
 
 void expect_calls(std::string_view format, const std::string& text, const std::string& expected) {
-  expect_read({format, text, expected}, tools());
+  expect_read({format, text, expected}, tools_of_kinds());
 }
 
 // Calls between tags, as Qwen3 and Seed-OSS write them.

@@ -40,7 +40,7 @@ class CudaE4m3 : public ::testing::TestWithParam<const char*> {
   static std::vector<float> logits(GoldenRequests from) { return from.solo(0).logits; }
 };
 
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
+double row_distance(const std::vector<float>& a, const std::vector<float>& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += std::pow(a[i] - b[i], 2);
   return std::sqrt(sum);
@@ -56,13 +56,13 @@ TEST_P(CudaE4m3, ActivationsAreRoundedWhereTheCheckpointSaysSo) {
   const auto numbers = logits(requests(make_reference_device(), DType::kF32));
   const auto got = logits(requests(under_test(3), DType::kBf16));
   const auto left = logits(requests(under_test(4), DType::kBf16, true));
-  EXPECT_LT(distance(got, numbers), 1.5 * distance(rounded, numbers));
-  EXPECT_GT(distance(got, numbers), 0.6 * distance(rounded, numbers));
-  EXPECT_GT(distance(got, numbers), 4 * distance(left, numbers));
-  EXPECT_LT(distance(left, numbers), 0.5 * distance(left, rounded));
+  EXPECT_LT(row_distance(got, numbers), 1.5 * row_distance(rounded, numbers));
+  EXPECT_GT(row_distance(got, numbers), 0.6 * row_distance(rounded, numbers));
+  EXPECT_GT(row_distance(got, numbers), 4 * row_distance(left, numbers));
+  EXPECT_LT(row_distance(left, numbers), 0.5 * row_distance(left, rounded));
   RecordProperty("distances", fmt::format("rounding {}, to the twin {}, without rounding {}",
-                                          distance(rounded, numbers), distance(got, rounded),
-                                          distance(left, numbers)));
+                                          row_distance(rounded, numbers),
+                                          row_distance(got, rounded), row_distance(left, numbers)));
 }
 
 // In f32 nothing is: kept codes are multiplied by the activations, and goldens hold them.

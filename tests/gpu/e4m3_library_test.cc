@@ -23,8 +23,8 @@ test::FakeCublasLt& fake() {
 }
 
 // A weight of random codes, none of them NaN, in blocks or with a scale an output.
-struct Stored {
-  Stored(std::int64_t out, std::int64_t in, std::int64_t block_out, std::int64_t block_in) {
+struct StoredE4m3 {
+  StoredE4m3(std::int64_t out, std::int64_t in, std::int64_t block_out, std::int64_t block_in) {
     Rng rng(5);
     codes.resize(static_cast<std::size_t>(out * in));
     for (std::byte& code : codes) {
@@ -64,8 +64,8 @@ class E4m3Library : public ::testing::TestWithParam<bool> {  // in blocks
     for (Buffer& buffer : memory) buffer.reset();
     device.reset();
   }
-  static Stored stored() {
-    return GetParam() ? Stored(kOut, kIn, 128, 128) : Stored(kOut, kIn, 1, kIn);
+  static StoredE4m3 stored() {
+    return GetParam() ? StoredE4m3(kOut, kIn, 128, 128) : StoredE4m3(kOut, kIn, 1, kIn);
   }
 
   void make(std::vector<int> algorithms, bool batch_invariant = false, bool with_library = true) {
@@ -79,7 +79,7 @@ class E4m3Library : public ::testing::TestWithParam<bool> {  // in blocks
       ASSERT_TRUE(library) << library.error().message;
       device->use_library(*std::move(library), batch_invariant);
     }
-    const Stored of = stored();
+    const StoredE4m3 of = stored();
     weight = device->pack({&of.matrix, 1}, DType::kE4m3);
     probed = fake().done.size();
     Rng rng(6);
@@ -217,7 +217,7 @@ TEST(E4m3LibraryScales, LieWhereTheyAreLookedFor) {
     };
     for (const Kind& kind :
          {Kind{128, 128, true}, Kind{1, 720, true}, Kind{272, 720, true}, Kind{128, 64, false}}) {
-      const Stored stored(272, 720, kind.block_out, kind.block_in);
+      const StoredE4m3 stored(272, 720, kind.block_out, kind.block_in);
       const StoredMatrix parts[] = {stored.matrix.outputs(0, 128), stored.matrix.outputs(128, 272)};
       const auto packed = device.pack(parts, DType::kE4m3);
       const CodedRows& weight = *static_cast<const CudaWeight&>(*packed).codes();

@@ -28,13 +28,13 @@ std::unique_ptr<CudaDevice> make_device(DType activations = DType::kBf16, std::u
 
 // --- whether ---
 
-Result<void> choose(CudaDevice& device, FlashLie lie, const CudaSettings& settings = {}) {
+Result<void> choose_flash(CudaDevice& device, FlashLie lie, const CudaSettings& settings = {}) {
   return device.choose_attention(settings, std::make_unique<FakeFlash>(kForms, kBlocks, lie));
 }
 
 TEST(FlashChoice, AnHonestOneIsTaken) {
   const auto device = make_device();
-  ASSERT_TRUE(choose(*device, FlashLie::kNone));
+  ASSERT_TRUE(choose_flash(*device, FlashLie::kNone));
   EXPECT_EQ(device->flash().forms, kForms);
   EXPECT_EQ(device->flash().least_rows, 128);
   EXPECT_THAT(device->description(), HasSubstr(", fake flash"));
@@ -44,18 +44,18 @@ TEST(FlashChoice, LiarsAreNot) {
   for (const FlashLie lie : {FlashLie::kWrongNumbers, FlashLie::kByCompany, FlashLie::kSkipsATile,
                              FlashLie::kReadsWider, FlashLie::kWritesWider, FlashLie::kRefuses}) {
     const auto device = make_device();
-    EXPECT_TRUE(choose(*device, lie));
+    EXPECT_TRUE(choose_flash(*device, lie));
     EXPECT_TRUE(device->flash().forms.empty()) << static_cast<int>(lie);
     EXPECT_EQ(device->flash().library, nullptr);
     EXPECT_EQ(device->description(), "cuda emulated");
-    const auto named = choose(*device, lie, {.attention = AttentionBackend::kFlashInfer});
+    const auto named = choose_flash(*device, lie, {.attention = AttentionBackend::kFlashInfer});
     ASSERT_FALSE(named);
     EXPECT_THAT(named.error().message, HasSubstr("does not do on this GPU what it should"));
   }
   // Over rows there is no cut, and nothing behind the last.
   for (const FlashLie lie : {FlashLie::kByCut, FlashLie::kReadsBeyond}) {
     const auto device = make_device();
-    EXPECT_TRUE(choose(*device, lie));
+    EXPECT_TRUE(choose_flash(*device, lie));
     ASSERT_EQ(device->flash().forms.size(), 1u) << static_cast<int>(lie);
     EXPECT_FALSE(device->flash().forms.front().paged);
   }
@@ -64,11 +64,11 @@ TEST(FlashChoice, LiarsAreNot) {
 TEST(FlashChoice, ThereAreReasonsNotToAsk) {
   const auto declined = [](CudaSettings settings, DType activations) -> std::string {
     const auto device = make_device(activations);
-    EXPECT_TRUE(choose(*device, FlashLie::kNone, settings));
+    EXPECT_TRUE(choose_flash(*device, FlashLie::kNone, settings));
     EXPECT_TRUE(device->flash().forms.empty());
     if (settings.attention == AttentionBackend::kOwn) return {};
     settings.attention = AttentionBackend::kFlashInfer;
-    const auto named = choose(*device, FlashLie::kNone, settings);
+    const auto named = choose_flash(*device, FlashLie::kNone, settings);
     return named ? "taken" : named.error().message;
   };
   declined({.attention = AttentionBackend::kOwn}, DType::kBf16);
@@ -95,7 +95,7 @@ constexpr std::int64_t kLeast = 10;
 // bf16; what f32 does is far below.
 constexpr float kNear = 2 * 2 * 0x1p-9f + 1e-4f;
 
-using Bits = std::vector<std::vector<float>>;
+using HeadBits = std::vector<std::vector<float>>;
 
 struct Chunk {
   std::int64_t sequence = 0;
@@ -145,7 +145,7 @@ class FlashOps : public ::testing::Test {
   }
 
   // Of each chunk's rows in turn.
-  Bits paged(const std::vector<Chunk>& chunks, const Unlike& unlike = {}) {
+  HeadBits paged(const std::vector<Chunk>& chunks, const Unlike& unlike = {}) {
     std::vector<SequenceSpan> spans;
     std::vector<std::vector<std::int32_t>> tables;
     std::vector<std::int32_t> rows;
@@ -177,7 +177,7 @@ class FlashOps : public ::testing::Test {
     return read(count);
   }
 
-  Bits segments(std::int64_t first, const std::vector<std::int32_t>& begins) {
+  HeadBits segments(std::int64_t first, const std::vector<std::int32_t>& begins) {
     const std::int64_t count = begins.back();
     step().segment_attention(
         {.plan = &step().plan_segments(begins, {kHeads, kKvHeads, dim}),
@@ -209,14 +209,14 @@ class FlashOps : public ::testing::Test {
     made.view = made.buffer.view(type, rows, cols);
     return made;
   }
-  Bits read(std::int64_t count) {
+  HeadBits read(std::int64_t count) {
     const Buffer host = *device->allocate(
         static_cast<std::size_t>(count * kHeads * dim) * sizeof(float), Space::kHost);
     const View to = host.view(DType::kF32, count, kHeads * dim);
     step().download(out.view.row_range(0, count), to);
     step().synchronize();
     step().retire();
-    Bits rows;
+    HeadBits rows;
     for (std::int64_t row = 0; row < count; ++row)
       rows.emplace_back(to.row<float>(row), to.row<float>(row) + kHeads * dim);
     return rows;
@@ -250,14 +250,14 @@ class FlashOps : public ::testing::Test {
   std::vector<std::int32_t> tables_;
 };
 
-void expect_near(const Bits& got, const Bits& want) {
+void expect_near(const HeadBits& got, const HeadBits& want) {
   ASSERT_EQ(got.size(), want.size());
   for (std::size_t row = 0; row < got.size(); ++row)
     for (std::size_t col = 0; col < got[row].size(); ++col)
       ASSERT_NEAR(got[row][col], want[row][col], kNear) << "row " << row << " col " << col;
 }
 
-Bits part(const Bits& bits, std::int64_t first, std::int64_t count) {
+HeadBits part(const HeadBits& bits, std::int64_t first, std::int64_t count) {
   return {bits.begin() + first, bits.begin() + first + count};
 }
 
@@ -267,9 +267,9 @@ const std::vector<Chunk> kMixed = {{0, 40, 1}, {1, 0, 70}, {2, 9, 4}, {3, 33, 13
 TEST_F(FlashOps, TakeTheLongChunksOfAStep) {
   for (const std::int64_t head_dim : {16, 24}) {
     make(head_dim, false);
-    const Bits want = paged(kMixed);
+    const HeadBits want = paged(kMixed);
     make(head_dim);
-    const Bits got = paged(kMixed);
+    const HeadBits got = paged(kMixed);
     const std::int64_t tile = head_dim == 16 ? 8 : 24;
     EXPECT_EQ(fake->launches(), 1);
     EXPECT_EQ(fake->works(), ((70 + tile - 1) / tile + (13 + tile - 1) / tile) * kHeads);
@@ -283,11 +283,11 @@ TEST_F(FlashOps, TakeTheLongChunksOfAStep) {
 
 TEST_F(FlashOps, ARowHasItsBitsInAnyCompanyAndCut) {
   make(16);
-  const Bits all = paged(kMixed);
+  const HeadBits all = paged(kMixed);
   EXPECT_EQ(paged({kMixed[1]}), part(all, 1, 70));
   EXPECT_EQ(paged({kMixed[3], kMixed[1]}), [&] {
-    Bits want = part(all, 75, 13);
-    const Bits second = part(all, 1, 70);
+    HeadBits want = part(all, 75, 13);
+    const HeadBits second = part(all, 1, 70);
     want.insert(want.end(), second.begin(), second.end());
     return want;
   }());
@@ -297,7 +297,7 @@ TEST_F(FlashOps, ARowHasItsBitsInAnyCompanyAndCut) {
   }
   // Which kernel follows from the chunk's rows: nine are the own one's.
   make(16, false);
-  const Bits own = paged({{1, 0, 9}});
+  const HeadBits own = paged({{1, 0, 9}});
   make(16);
   EXPECT_EQ(paged({{1, 0, 9}}), own);
   EXPECT_EQ(fake->launches(), 0);
@@ -316,7 +316,7 @@ TEST_F(FlashOps, LeaveWhatIsNotPlainlyCausal) {
                                                           {{.cache = DType::kF32}, chunk},
                                                           {{.cache = DType::kI8}, chunk}}) {
     make(16, false, unlike.cache);
-    const Bits want = paged(chunks, unlike);
+    const HeadBits want = paged(chunks, unlike);
     make(16, true, unlike.cache);
     EXPECT_EQ(paged(chunks, unlike), want);
     EXPECT_EQ(fake->launches(), 0);
@@ -330,9 +330,9 @@ TEST_F(FlashOps, LeaveWhatIsNotPlainlyCausal) {
 TEST_F(FlashOps, TakeTheLongSegmentsOfATower) {
   const std::vector<std::int32_t> begins = {0, 3, 40, 55, 55, 64};
   make(16, false);
-  const Bits want = segments(11, begins);
+  const HeadBits want = segments(11, begins);
   make(16);
-  const Bits got = segments(11, begins);
+  const HeadBits got = segments(11, begins);
   EXPECT_EQ(fake->launches(), 1);
   EXPECT_EQ(fake->works(), (3 + 1) * kHeads);
   ASSERT_NO_FATAL_FAILURE(expect_near(got, want));
@@ -349,7 +349,7 @@ TEST_F(FlashOps, TakeTheLongSegmentsOfATower) {
 // Calls of a step that is kept and becomes a graph are the step's own all the same.
 TEST_F(FlashOps, AreKeptInGraphs) {
   make(16);
-  const Bits want = paged(kMixed);
+  const HeadBits want = paged(kMixed);
   Memory taken = allocate(88, kHeads * dim + 8, DType::kBf16);
   const auto in_step = [&](std::int64_t shift) {
     std::vector<SequenceSpan> spans;
@@ -383,7 +383,7 @@ TEST_F(FlashOps, AreKeptInGraphs) {
     return read(88);
   };
   for (int round = 0; round < 6; ++round) {
-    const Bits got = in_step(round % 2);
+    const HeadBits got = in_step(round % 2);
     EXPECT_EQ(part(got, 1, 87), part(want, 1, 87));
     if (round % 2 == 0) {
       EXPECT_EQ(got, want);

@@ -44,7 +44,7 @@ class FlashModels : public ::testing::TestWithParam<Of> {
   test::FakeFlash* fake = nullptr;
 };
 
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
+double flash_distance(const std::vector<float>& a, const std::vector<float>& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += std::pow(double{a[i]} - b[i], 2);
   return std::sqrt(sum);
@@ -85,7 +85,7 @@ TEST_P(FlashModels, LogitsAreAsNearAsWithTheOwnKernel) {
   const std::vector<float> flash = say(*device, GetParam(), DType::kBf16, 0, 0).logits;
   EXPECT_GT(fake->launches(), 0);
   EXPECT_NE(flash, own);
-  EXPECT_LE(distance(flash, want), 2 * distance(own, want));
+  EXPECT_LE(flash_distance(flash, want), 2 * flash_distance(own, want));
 }
 
 // Each piece of a prompt has as many rows as the library wants, and that is all that counts.

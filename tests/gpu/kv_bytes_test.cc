@@ -23,10 +23,10 @@ struct Bytes {
 };
 
 // Full attention; windows and soft caps; images; layers that attend to images.
-const std::vector<Bytes> kCheckpoints = {{"qwen2/odd_heads", {"text"}},
-                                         {"gemma3/text", {"text"}},
-                                         {"qwen2_vl/odd_heads", {"one_image"}},
-                                         {"mllama/quarters", {"one_image"}}};
+const std::vector<Bytes> kByteCheckpoints = {{"qwen2/odd_heads", {"text"}},
+                                             {"gemma3/text", {"text"}},
+                                             {"qwen2_vl/odd_heads", {"one_image"}},
+                                             {"mllama/quarters", {"one_image"}}};
 
 class CudaKvBytes : public ::testing::TestWithParam<std::tuple<Bytes, DType>> {
  protected:
@@ -142,7 +142,7 @@ std::string name_of_case(const ::testing::TestParamInfo<std::tuple<Bytes, DType>
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, CudaKvBytes,
-                         ::testing::Combine(::testing::ValuesIn(kCheckpoints),
+                         ::testing::Combine(::testing::ValuesIn(kByteCheckpoints),
                                             ::testing::Values(DType::kI8, DType::kE4m3)),
                          name_of_case);
 

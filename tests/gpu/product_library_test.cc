@@ -23,7 +23,7 @@ namespace {
 using test::FakeCublasLt;
 using ::testing::HasSubstr;
 
-constexpr const char* kFake = SACCADE_FAKE_CUBLASLT;
+constexpr const char* kFakeCublasLt = SACCADE_FAKE_CUBLASLT;
 constexpr const char* kLacking = SACCADE_FAKE_CUBLASLT_LACKING;
 
 // --- finding and opening it ---
@@ -35,11 +35,11 @@ class Library : public ::testing::Test {
 
   // The settings of the instance that everybody opens.
   static FakeCublasLt& fake() {
-    static const OpenedLibrary library = *OpenedLibrary::open(kFake);
+    static const OpenedLibrary library = *OpenedLibrary::open(kFakeCublasLt);
     return reinterpret_cast<test::FakeCublasLtSettings>(
         library.symbol(test::kFakeCublasLtSettings))();
   }
-  static std::string refusal(const char* path = kFake) {
+  static std::string refusal(const char* path = kFakeCublasLt) {
     auto opened = open_first(library_places(kCublasLtFile, path));
     if (!opened) return opened.error().message;
     const auto library = open_cublaslt(*std::move(opened));
@@ -48,13 +48,14 @@ class Library : public ::testing::Test {
 };
 
 TEST_F(Library, IsFoundInTheFolderThatIsSaid) {
-  const std::string folder = std::string(kFake).substr(0, std::string(kFake).rfind('/'));
-  EXPECT_EQ(library_places(kCublasLtFile, folder), std::vector<std::string>{kFake});
+  const std::string folder =
+      std::string(kFakeCublasLt).substr(0, std::string(kFakeCublasLt).rfind('/'));
+  EXPECT_EQ(library_places(kCublasLtFile, folder), std::vector<std::string>{kFakeCublasLt});
   auto opened = open_first(library_places(kCublasLtFile, folder));
   ASSERT_TRUE(opened) << opened.error().message;
   const auto library = open_cublaslt(*std::move(opened));
   ASSERT_TRUE(library) << library.error().message;
-  EXPECT_EQ((*library)->description(), fmt::format("cuBLASLt 13.1.2 ({})", kFake));
+  EXPECT_EQ((*library)->description(), fmt::format("cuBLASLt 13.1.2 ({})", kFakeCublasLt));
 }
 
 TEST_F(Library, IsLookedForInToolkitsAndBesideTorch) {
@@ -100,10 +101,10 @@ TEST_F(Library, IsTheDevicesByItsSettings) {
     const auto opened = device.open_libraries(settings);
     return opened ? device.description() : opened.error().message;
   };
-  EXPECT_THAT(described({.libraries = kFake}), HasSubstr("cuda emulated, cuBLASLt 13.1.2"));
+  EXPECT_THAT(described({.libraries = kFakeCublasLt}), HasSubstr("cuda emulated, cuBLASLt 13.1.2"));
   EXPECT_EQ(described({.libraries = "none"}), "cuda emulated");
   EXPECT_THAT(described({.libraries = "/nowhere"}), HasSubstr("cuBLASLt of /nowhere: "));
-  setenv("SACCADE_CUDA_LIBS", kFake, 1);
+  setenv("SACCADE_CUDA_LIBS", kFakeCublasLt, 1);
   EXPECT_THAT(described({}), HasSubstr("cuBLASLt 13.1.2"));
   EXPECT_EQ(described({.libraries = "none"}), "cuda emulated");
   fake().create_status = 1;
@@ -114,12 +115,12 @@ TEST_F(Library, IsTheDevicesByItsSettings) {
 // --- products ---
 
 // What follows a product.
-struct After {
+struct AfterProduct {
   bool bias = false;
   Activation activation = Activation::kNone;
   bool residual = false;
 };
-constexpr After kFinished = {.bias = true, .activation = Activation::kSilu};
+constexpr AfterProduct kFinished = {.bias = true, .activation = Activation::kSilu};
 
 class LibraryProducts : public Library {
  protected:
@@ -134,7 +135,7 @@ class LibraryProducts : public Library {
     device = std::make_unique<CudaDevice>(
         emulator::make_emulated_runtime({.late = true, .seed = 7}), 2, DType::kBf16);
     if (with_library) {
-      auto library = open_cublaslt(*OpenedLibrary::open(kFake), splits);
+      auto library = open_cublaslt(*OpenedLibrary::open(kFakeCublasLt), splits);
       ASSERT_TRUE(library) << library.error().message;
       device->use_library(*std::move(library), batch_invariant);
     }
@@ -170,7 +171,7 @@ class LibraryProducts : public Library {
 
   // Rows [first, first + count) in one product.
   std::vector<std::vector<float>> multiply(std::int64_t first, std::int64_t count,
-                                           const After& after = {}) {
+                                           const AfterProduct& after = {}) {
     GemmArgs args;
     args.x = x.row_range(first, first + count);
     args.weight = weight.get();
@@ -207,7 +208,7 @@ class LibraryProducts : public Library {
   }
 };
 
-constexpr int kNothing = 1;  // cuBLASLt's names of epilogues
+constexpr int kNoEpilogue = 1;  // cuBLASLt's names of epilogues
 constexpr int kBias = 4;
 constexpr int kGeluBias = 36;
 
@@ -215,23 +216,23 @@ constexpr int kGeluBias = 36;
 // the roundings: of both results, and of the library's before an activation goes over it.
 TEST_F(LibraryProducts, AreTheOwnKernels) {
   struct Case {
-    After after;
+    AfterProduct after;
     int epilogue;
     bool rounded_before;
   };
-  const Case cases[] = {{{}, kNothing, false},
-                        {{.residual = true}, kNothing, false},
+  const Case cases[] = {{{}, kNoEpilogue, false},
+                        {{.residual = true}, kNoEpilogue, false},
                         {{.bias = true}, kBias, false},
                         {{.bias = true, .residual = true}, kBias, false},
                         {{.bias = true, .activation = Activation::kGeluTanh}, kGeluBias, false},
                         {{.bias = true, .activation = Activation::kGeluErf}, kBias, true},
                         {kFinished, kBias, true},
-                        {{.activation = Activation::kQuickGelu}, kNothing, true},
-                        {{.activation = Activation::kGeluTanh}, kNothing, true},
-                        {{true, Activation::kSilu, true}, kNothing, false},
-                        {{true, Activation::kGeluTanh, true}, kNothing, false}};
+                        {{.activation = Activation::kQuickGelu}, kNoEpilogue, true},
+                        {{.activation = Activation::kGeluTanh}, kNoEpilogue, true},
+                        {{true, Activation::kSilu, true}, kNoEpilogue, false},
+                        {{true, Activation::kGeluTanh, true}, kNoEpilogue, false}};
   for (const Case& each : cases) {
-    const After& after = each.after;
+    const AfterProduct& after = each.after;
     make({}, false, false);
     const auto before = multiply(0, 100, {.bias = after.bias});
     const auto want = multiply(0, 100, after);
@@ -264,7 +265,7 @@ TEST_F(LibraryProducts, BiasesThatBf16DoesNotHoldAreAddedApart) {
   put_bias(fine);
   for (const Activation activation : {Activation::kNone, Activation::kGeluTanh}) {
     multiply(0, 100, {.bias = true, .activation = activation});
-    EXPECT_EQ(epilogue(), kNothing);
+    EXPECT_EQ(epilogue(), kNoEpilogue);
   }
 }
 
@@ -295,16 +296,16 @@ TEST_F(LibraryProducts, BiasesThatChangeAreSeen) {
 
 // Where the library cannot do it, or says what is not so, the rest of the way is the own kernels'.
 TEST_F(LibraryProducts, EpiloguesThatAreNotThereOrWrongAreDoneWithout) {
-  const After gelu = {.bias = true, .activation = Activation::kGeluTanh};
+  const AfterProduct gelu = {.bias = true, .activation = Activation::kGeluTanh};
   fake().most_epilogue = kBias;
   make({test::kAscending});
   multiply(0, 100, gelu);
   EXPECT_EQ(epilogue(), kBias);
   TearDown();
-  fake().most_epilogue = kNothing;
+  fake().most_epilogue = kNoEpilogue;
   make({test::kAscending});
   multiply(0, 100, gelu);
-  EXPECT_EQ(epilogue(), kNothing);
+  EXPECT_EQ(epilogue(), kNoEpilogue);
   TearDown();
   fake().most_epilogue = kGeluBias;
 
@@ -314,7 +315,7 @@ TEST_F(LibraryProducts, EpiloguesThatAreNotThereOrWrongAreDoneWithout) {
   make({test::kForgetsBias});
   const auto got = multiply(0, 100, {.bias = true});
   EXPECT_EQ(by_library(), 1u);
-  EXPECT_EQ(epilogue(), kNothing);
+  EXPECT_EQ(epilogue(), kNoEpilogue);
   for (std::size_t row = 0; row < want.size(); ++row)
     for (std::size_t col = 0; col < want[row].size(); ++col)
       ASSERT_NEAR(got[row][col], want[row][col], 2 * 0x1p-8f * std::abs(want[row][col]) + 1e-4);
@@ -379,9 +380,9 @@ TEST_F(LibraryProducts, ARowHasItsBitsInAnyCompany) {
                                           {test::kByPlace, test::kByCompany},
                                           {test::kNever, test::kSplit, test::kHungry}}) {
     for (const bool batch_invariant : {false, true}) {
-      for (const After& after :
-           {After{}, After{.bias = true}, After{.bias = true, .activation = Activation::kGeluTanh},
-            kFinished}) {
+      for (const AfterProduct& after :
+           {AfterProduct{}, AfterProduct{.bias = true},
+            AfterProduct{.bias = true, .activation = Activation::kGeluTanh}, kFinished}) {
         make(offered, batch_invariant);
         const auto all = multiply(0, kRows, after);
         for (const std::int64_t count : {257, 270, 299}) {
@@ -450,11 +451,11 @@ TEST_F(LibraryProducts, WithoutHeuristicsTheOwnKernelMultiplies) {
 // Once it was probed and taken, and then it will not: the product is done all the same.
 TEST_F(LibraryProducts, ARefusalLaterIsTheOwnKernels) {
   make({}, false, false);
-  const After afters[] = {{.residual = true},
-                          {.bias = true, .residual = true},
-                          {.bias = true, .activation = Activation::kGeluTanh}};
+  const AfterProduct afters[] = {{.residual = true},
+                                 {.bias = true, .residual = true},
+                                 {.bias = true, .activation = Activation::kGeluTanh}};
   std::vector<std::vector<std::vector<float>>> want;
-  for (const After& after : afters) want.push_back(multiply(0, 100, after));
+  for (const AfterProduct& after : afters) want.push_back(multiply(0, 100, after));
   TearDown();
   make({test::kAscending});
   fake().refuses = true;
@@ -472,7 +473,7 @@ TEST_F(LibraryProducts, ARefusalLaterIsTheOwnKernels) {
 // products, and where biases are looked at on the way.
 TEST_F(LibraryProducts, AreKeptInGraphs) {
   for (const bool added : {false, true}) {
-    After after = kFinished;
+    AfterProduct after = kFinished;
     after.residual = added;
     make({test::kAscending});
     const auto want = multiply(5, 100, after);

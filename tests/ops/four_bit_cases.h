@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/ops/devices.h"
+#include "tests/ops/gemm_cases.h"
 
 namespace saccade {
 
@@ -142,16 +142,6 @@ inline float sum_of_super_blocks(const StoredMatrix& matrix, std::int64_t out,
     sum = sum + value;
   }
   return sum;
-}
-
-inline Matrix product(Device& device, const PackedWeight& weight, View x) {
-  Matrix y(x.rows(), weight.out());
-  GemmArgs gemm;
-  gemm.x = x;
-  gemm.weight = &weight;
-  gemm.y = y.view();
-  device.lane(Lane::kStep).gemm(gemm);
-  return y;
 }
 
 inline std::unique_ptr<PackedWeight> pack(Device& device, const StoredMatrix& matrix,

@@ -9,6 +9,38 @@
 
 namespace saccade {
 
+// x W^T alone.
+inline Matrix product(Device& device, const PackedWeight& weight, View x) {
+  Matrix y(x.rows(), weight.out());
+  GemmArgs gemm;
+  gemm.x = x;
+  gemm.weight = &weight;
+  gemm.y = y.view();
+  device.lane(Lane::kStep).gemm(gemm);
+  return y;
+}
+
+// Rows that rounding to numbers of up to `top` could get wrong: ties, a lone outlier, zeros, the
+// least and largest numbers. With `top` in it, a row of tie(col) is all ties.
+template <typename Tie>
+Matrix odd_rows(std::int64_t cols, float top, Tie tie) {
+  Matrix m(9, cols);
+  Rng rng(11);
+  m.random(rng);
+  for (std::int64_t col = 0; col < cols; ++col) {
+    m.set(1, col, 0);
+    m.set(2, col, tie(col));
+    m.set(3, col, col == cols / 2 ? -30.0F : m.at(0, col));
+    m.set(4, col, m.at(0, col) * 1e-33F);
+    m.set(5, col, m.at(0, col) * 1e-29F);
+    m.set(6, col, m.at(0, col) * 1e37F);
+    m.set(7, col, std::ldexp(m.at(0, col), -static_cast<int>(col % 140)));
+    m.set(8, col, col % 2 == 0 ? -0.0F : 1.0F);
+  }
+  m.set(2, 0, top);
+  return m;
+}
+
 struct GemmCase {
   std::int64_t rows, in, out;
   DType stored = DType::kF32;

@@ -14,7 +14,8 @@
 
 namespace saccade::net {
 
-inline std::unique_ptr<HttpServer> serve(HttpHandler handler, HttpServerSettings settings = {}) {
+inline std::unique_ptr<HttpServer> serve_on_any_port(HttpHandler handler,
+                                                     HttpServerSettings settings = {}) {
   settings.port = 0;
   auto server = HttpServer::listen(settings, std::move(handler));
   EXPECT_TRUE(server) << server.error().message;
@@ -48,7 +49,7 @@ inline ClientResponse run(HttpClient& client, ClientRequest request,
   return promise.get_future().get();
 }
 
-inline void echo(const HttpRequest& request, const Responder& responder) {
+inline void echo_target(const HttpRequest& request, const Responder& responder) {
   HttpResponse response;
   response.content_type = "text/plain";
   response.headers.emplace_back("X-Seen", request.header("x-mine"));

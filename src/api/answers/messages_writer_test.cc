@@ -18,7 +18,7 @@ struct Step {
   std::string stop = {};
 };
 
-AnswerPiece piece(const Step& step) {
+AnswerPiece message_piece(const Step& step) {
   AnswerPiece made;
   made.said = step.said;
   made.tokens = 1;
@@ -35,7 +35,7 @@ SaidPart call(int n, std::string name) {
 SaidPart arguments(int n, std::string t) { return {Kind::kArguments, std::move(t), n, ""}; }
 SaidPart end(int n) { return {Kind::kCallEnd, "", n, ""}; }
 
-std::vector<json::value> parsed(const std::string& stream) {
+std::vector<json::value> parsed_events(const std::string& stream) {
   std::vector<json::value> events;
   std::size_t at = 0;
   while (at < stream.size()) {
@@ -89,18 +89,18 @@ json::value gathered(const std::vector<json::value>& events) {
   return message;
 }
 
-Ran run(const std::vector<Step>& steps) {
+Ran run_messages(const std::vector<Step>& steps) {
   Ran ran;
   const auto stream = messages_writer({{"msg_1", 7, "m"}, true});
   const auto whole = messages_writer({{"msg_1", 7, "m"}, false});
   const Usage usage{10, 5, 4, 6};
   std::string sent;
   for (const Step& step : steps) {
-    sent += stream->add(piece(step), &usage);
-    EXPECT_EQ(whole->add(piece(step), nullptr), "");
+    sent += stream->add(message_piece(step), &usage);
+    EXPECT_EQ(whole->add(message_piece(step), nullptr), "");
   }
   sent += stream->finish(usage, nullptr);
-  ran.events = parsed(sent);
+  ran.events = parsed_events(sent);
   ran.whole = json::parse(whole->finish(usage, nullptr)).value();
   for (const json::value& event : ran.events) ran.types.emplace_back(event.at("type").as_string());
   EXPECT_EQ(gathered(ran.events), ran.whole);
@@ -108,7 +108,7 @@ Ran run(const std::vector<Step>& steps) {
 }
 
 TEST(MessagesWriter, TextComesInThisOrder) {
-  const Ran ran = run({{{text("He")}}, {{text("llo")}}, {{}, "stop"}});
+  const Ran ran = run_messages({{{text("He")}}, {{text("llo")}}, {{}, "stop"}});
   EXPECT_EQ(ran.types,
             (std::vector<std::string>{"message_start", "ping", "content_block_start",
                                       "content_block_delta", "content_block_delta",
@@ -127,12 +127,12 @@ TEST(MessagesWriter, TextComesInThisOrder) {
 }
 
 TEST(MessagesWriter, ThoughtsTextAndCallsAreBlocks) {
-  const Ran ran =
-      run({{{thought("Hm")}},
-           {{thought("."), text("So")}},
-           {{text(":"), call(0, "f"), arguments(0, "{\"b\"")}},
-           {{arguments(0, ": 1.50, \"a\": []}"), end(0), call(1, "g"), arguments(1, "{}"), end(1)}},
-           {{}, "tool_calls"}});
+  const Ran ran = run_messages(
+      {{{thought("Hm")}},
+       {{thought("."), text("So")}},
+       {{text(":"), call(0, "f"), arguments(0, "{\"b\"")}},
+       {{arguments(0, ": 1.50, \"a\": []}"), end(0), call(1, "g"), arguments(1, "{}"), end(1)}},
+       {{}, "tool_calls"}});
   const auto& content = ran.whole.at("content");
   ASSERT_EQ(content.as_array().size(), 4u);
   EXPECT_EQ(content.at(0).at("thinking").as_string(), "Hm.");
@@ -146,28 +146,28 @@ TEST(MessagesWriter, ThoughtsTextAndCallsAreBlocks) {
 }
 
 TEST(MessagesWriter, EndsHaveReasons) {
-  const Ran cut = run({{{text("He")}}, {{text("l")}, "length"}});
+  const Ran cut = run_messages({{{text("He")}}, {{text("l")}, "length"}});
   EXPECT_EQ(cut.whole.at("stop_reason").as_string(), "max_tokens");
-  const Ran stopped = run({{{text("He")}}, {{}, "stop", "ll"}});
+  const Ran stopped = run_messages({{{text("He")}}, {{}, "stop", "ll"}});
   EXPECT_EQ(stopped.whole.at("stop_reason").as_string(), "stop_sequence");
   EXPECT_EQ(stopped.whole.at("stop_sequence").as_string(), "ll");
 }
 
 TEST(MessagesWriter, ACallThatWasCutHasNoInput) {
-  const Ran cut = run({{{call(0, "f"), arguments(0, "{\"a\": ")}}, {{}, "length"}});
+  const Ran cut = run_messages({{{call(0, "f"), arguments(0, "{\"a\": ")}}, {{}, "length"}});
   EXPECT_EQ(cut.whole.at("content").at(0).at("input"), json::object());
 }
 
 TEST(MessagesWriter, NothingSaidIsNoBlock) {
-  const Ran none = run({{{}, "stop"}});
+  const Ran none = run_messages({{{}, "stop"}});
   EXPECT_EQ(none.whole.at("content").as_array().size(), 0u);
 }
 
 TEST(MessagesWriter, AFailureEndsTheStream) {
   const auto stream = messages_writer({{"msg_1", 7, "m"}, true});
-  std::string sent = stream->add(piece({{text("He")}}), nullptr);
+  std::string sent = stream->add(message_piece({{text("He")}}), nullptr);
   sent += stream->fail({ErrorCode::kInternal, "broken", {}});
-  const auto events = parsed(sent);
+  const auto events = parsed_events(sent);
   EXPECT_EQ(events.back().at("type").as_string(), "error");
   EXPECT_EQ(events.back().at("error").at("type").as_string(), "api_error");
   EXPECT_EQ(events.back().at("error").at("message").as_string(), "broken");

@@ -25,7 +25,7 @@ struct Said {
   SaidPart part;
 };
 
-AnswerPiece piece(const std::vector<Said>& said, std::string_view finish = "") {
+AnswerPiece response_piece(const std::vector<Said>& said, std::string_view finish = "") {
   AnswerPiece made;
   for (const Said& one : said) made.said.push_back(one.part);
   made.tokens = 1;
@@ -33,7 +33,7 @@ AnswerPiece piece(const std::vector<Said>& said, std::string_view finish = "") {
   return made;
 }
 
-std::vector<json::value> parsed(const std::string& text) {
+std::vector<json::value> parsed_stream(const std::string& text) {
   std::vector<json::value> events;
   std::size_t at = 0;
   while (at < text.size()) {
@@ -58,7 +58,7 @@ ResponseForm form(bool stream) {
   return made;
 }
 
-Streamed run(const Pieces& pieces) {
+Streamed run_response(const Pieces& pieces) {
   Streamed result;
   ResponseForm streamed = form(true);
   streamed.ended = [&](const std::string& response, std::string items) {
@@ -70,11 +70,11 @@ Streamed run(const Pieces& pieces) {
   const Usage usage{10, 5, 4, 6, 0, 2};
   std::string text;
   for (const auto& [said, finish] : pieces) {
-    text += stream->add(piece(said, finish), nullptr);
-    EXPECT_EQ(whole->add(piece(said, finish), nullptr), "");
+    text += stream->add(response_piece(said, finish), nullptr);
+    EXPECT_EQ(whole->add(response_piece(said, finish), nullptr), "");
   }
   text += stream->finish(usage, nullptr);
-  result.events = parsed(text);
+  result.events = parsed_stream(text);
   result.whole = json::parse(whole->finish(usage, nullptr)).value();
   for (std::size_t i = 0; i < result.events.size(); ++i)
     EXPECT_EQ(result.events[i].at("sequence_number").as_int64(), static_cast<std::int64_t>(i));
@@ -96,7 +96,7 @@ std::vector<std::string> types(const Streamed& run) {
 
 TEST(ResponseWriter, TextComesInThisOrder) {
   const Streamed text =
-      run({{{{Kind::kText, "He"}}, ""}, {{{Kind::kText, "llo"}}, ""}, {{}, "stop"}});
+      run_response({{{{Kind::kText, "He"}}, ""}, {{{Kind::kText, "llo"}}, ""}, {{}, "stop"}});
   EXPECT_EQ(types(text), (std::vector<std::string>{
                              "created", "in_progress", "output_item.added", "content_part.added",
                              "output_text.delta", "output_text.delta", "output_text.done",
@@ -113,17 +113,18 @@ TEST(ResponseWriter, TextComesInThisOrder) {
 }
 
 TEST(ResponseWriter, ThoughtsTextAndCallsAreItems) {
-  const Streamed all = run({{{{Kind::kReasoning, "Hm"}}, ""},
-                            {{{Kind::kReasoning, "."}, {Kind::kText, "So"}}, ""},
-                            {{{Kind::kText, ":"}, {Kind::kCallBegin, "f", 0, "call_a"}}, ""},
-                            {{{Kind::kArguments, "{\"a\"", 0}}, ""},
-                            {{{Kind::kArguments, ": 1}", 0},
-                              {Kind::kCallEnd, "", 0},
-                              {Kind::kCallBegin, "g", 1, "call_b"},
-                              {Kind::kArguments, "{}", 1},
-                              {Kind::kCallEnd, "", 1}},
-                             ""},
-                            {{}, "tool_calls"}});
+  const Streamed all =
+      run_response({{{{Kind::kReasoning, "Hm"}}, ""},
+                    {{{Kind::kReasoning, "."}, {Kind::kText, "So"}}, ""},
+                    {{{Kind::kText, ":"}, {Kind::kCallBegin, "f", 0, "call_a"}}, ""},
+                    {{{Kind::kArguments, "{\"a\"", 0}}, ""},
+                    {{{Kind::kArguments, ": 1}", 0},
+                      {Kind::kCallEnd, "", 0},
+                      {Kind::kCallBegin, "g", 1, "call_b"},
+                      {Kind::kArguments, "{}", 1},
+                      {Kind::kCallEnd, "", 1}},
+                     ""},
+                    {{}, "tool_calls"}});
   EXPECT_EQ(types(all), (std::vector<std::string>{"created",
                                                   "in_progress",
                                                   "output_item.added",
@@ -173,7 +174,7 @@ TEST(ResponseWriter, LogprobsAreTheTexts) {
   std::string text;
   const auto add = [&](const std::vector<Said>& said, const std::string& token, double logprob,
                        std::string_view finish = "") {
-    AnswerPiece one = piece(said, finish);
+    AnswerPiece one = response_piece(said, finish);
     one.rest.logprobs = std::vector<LogprobEntry>{{token, 1, logprob, {{"x", 2, -7}}}};
     text += stream->add(std::move(one), nullptr);
   };
@@ -193,7 +194,7 @@ TEST(ResponseWriter, LogprobsAreTheTexts) {
   };
   std::vector<double> done;
   json::value part;
-  for (const json::value& event : parsed(text)) {
+  for (const json::value& event : parsed_stream(text)) {
     const std::string_view type = event.at("type").as_string();
     if (type == "response.output_text.delta") deltas.push_back(numbers(event.at("logprobs")));
     if (type == "response.output_text.done") done = numbers(event.at("logprobs"));
@@ -212,7 +213,7 @@ std::vector<std::vector<std::string>> text_tokens(
     const std::vector<std::pair<std::string, std::vector<Said>>>& pieces) {
   const auto writer = response_writer(form(false));
   for (const auto& [token, said] : pieces) {
-    AnswerPiece one = piece(said, &said == &pieces.back().second ? "stop" : "");
+    AnswerPiece one = response_piece(said, &said == &pieces.back().second ? "stop" : "");
     one.rest.logprobs = std::vector<LogprobEntry>{{token, 1, -1, {}}};
     writer->add(std::move(one), nullptr);
   }
@@ -266,7 +267,8 @@ TEST(ResponseWriter, LogprobsOfATextHaveNoMarksTokens) {
 }
 
 TEST(ResponseWriter, ACutAnswerIsIncomplete) {
-  const Streamed cut = run({{{{Kind::kText, "He"}}, ""}, {{{Kind::kText, "l"}}, "length"}});
+  const Streamed cut =
+      run_response({{{{Kind::kText, "He"}}, ""}, {{{Kind::kText, "l"}}, "length"}});
   EXPECT_EQ(types(cut).back(), "incomplete");
   EXPECT_EQ(cut.whole.at("status").as_string(), "incomplete");
   EXPECT_EQ(cut.whole.at("incomplete_details").at("reason").as_string(), "max_output_tokens");
@@ -274,15 +276,15 @@ TEST(ResponseWriter, ACutAnswerIsIncomplete) {
 }
 
 TEST(ResponseWriter, NothingSaidIsAnEmptyMessage) {
-  const Streamed none = run({{{}, "stop"}});
+  const Streamed none = run_response({{{}, "stop"}});
   EXPECT_EQ(none.whole.at("output").at(0).at("content").at(0).at("text").as_string(), "");
 }
 
 TEST(ResponseWriter, AFailureEndsTheStream) {
   const auto stream = response_writer(form(true));
-  std::string text = stream->add(piece({{Kind::kText, "He"}}), nullptr);
+  std::string text = stream->add(response_piece({{Kind::kText, "He"}}), nullptr);
   text += stream->fail({ErrorCode::kInternal, "broken", {}});
-  const auto events = parsed(text);
+  const auto events = parsed_stream(text);
   EXPECT_EQ(events.back().at("type").as_string(), "response.failed");
   EXPECT_EQ(events.back().at("response").at("status").as_string(), "failed");
   EXPECT_EQ(events.back().at("response").at("error").at("message").as_string(), "broken");

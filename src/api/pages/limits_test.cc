@@ -45,13 +45,13 @@ std::string with(const std::string& members) {
   return R"({"messages": [{"role": "user", "content": "x"}], "prompt": "x", )" + members + "}";
 }
 
-std::string text_of(std::size_t bytes) { return "\"" + std::string(bytes, 'x') + "\""; }
+std::string text_of_bytes(std::size_t bytes) { return "\"" + std::string(bytes, 'x') + "\""; }
 
-Result<void> chat(const std::string& body) {
+Result<void> limited_chat(const std::string& body) {
   TRY_DO(parse_chat_request(body).map([](auto&&) {}));
   return {};
 }
-Result<void> completion(const std::string& body) {
+Result<void> limited_completion(const std::string& body) {
   TRY_DO(parse_completion_request(body).map([](auto&&) {}));
   return {};
 }
@@ -60,7 +60,7 @@ Result<void> embedding(const std::string& body) {
   return {};
 }
 
-Result<void> response(const std::string& body) {
+Result<void> limited_response(const std::string& body) {
   TRY_DO(parse_response_request(body).map([](auto&&) {}));
   return {};
 }
@@ -71,113 +71,135 @@ using Ask = std::function<Result<void>(std::size_t count)>;
 // NOLINTNEXTLINE(readability-function-size): a table
 const std::map<std::string, Ask>& asks() {
   static const std::map<std::string, Ask> table = {
-      {"request", [](std::size_t n) { return chat(with(named(n - 2, "a"))); }},
+      {"request", [](std::size_t n) { return limited_chat(with(named(n - 2, "a"))); }},
       {"messages",
        [](std::size_t n) {
-         return chat(R"({"messages": [)" + same(n, R"({"role": "user", "content": ""})") + "]}");
+         return limited_chat(R"({"messages": [)" + same(n, R"({"role": "user", "content": ""})") +
+                             "]}");
        }},
       {"messages[]",
        [](std::size_t n) {
-         return chat(R"({"messages": [{"role": "user", "content": "x",)" + named(n - 2, "a") +
-                     "}]}");
+         return limited_chat(R"({"messages": [{"role": "user", "content": "x",)" +
+                             named(n - 2, "a") + "}]}");
        }},
       {"messages[].content",
-       [](std::size_t n) { return chat(message("[" + same(n, R"("x")") + "]")); }},
+       [](std::size_t n) { return limited_chat(message("[" + same(n, R"("x")") + "]")); }},
       {"messages[].tool_calls",
        [](std::size_t n) {
-         return chat(R"({"messages": [{"role": "assistant", "tool_calls": [)" +
-                     same(n, R"({"function": {"name": "f"}})") + "]}]}");
+         return limited_chat(R"({"messages": [{"role": "assistant", "tool_calls": [)" +
+                             same(n, R"({"function": {"name": "f"}})") + "]}]}");
        }},
       {"image_url",
        [](std::size_t n) {
-         return chat(message("[" + same(n, R"({"type": "image_url", "image_url": "x"})") + "]"));
+         return limited_chat(
+             message("[" + same(n, R"({"type": "image_url", "image_url": "x"})") + "]"));
        }},
       {"video_url",
        [](std::size_t n) {
-         return chat(message(R"([{"type": "video", "video": [)" + same(n, R"("x")") + "]}]"));
+         return limited_chat(
+             message(R"([{"type": "video", "video": [)" + same(n, R"("x")") + "]}]"));
        }},
       {"prompt",
-       [](std::size_t n) { return completion(R"({"prompt": [)" + same(n, R"("x")") + "]}"); }},
+       [](std::size_t n) {
+         return limited_completion(R"({"prompt": [)" + same(n, R"("x")") + "]}");
+       }},
       {"input",
        [](std::size_t n) { return embedding(R"({"input": [)" + same(n, R"("x")") + "]}"); }},
       {"token ids",
        [](std::size_t n) {
          const std::size_t half = n / 2;
-         return completion(R"({"prompt": [[)" + same(half, "1") + "],[" + same(n - half, "1") +
-                           "]]}");
+         return limited_completion(R"({"prompt": [[)" + same(half, "1") + "],[" +
+                                   same(n - half, "1") + "]]}");
        }},
-      {"n", [](std::size_t n) { return chat(with("\"n\":" + std::to_string(n))); }},
+      {"n", [](std::size_t n) { return limited_chat(with("\"n\":" + std::to_string(n))); }},
       {"prompt x n", [](std::size_t n) { return check_choices(n, 1, 1 << 20); }},
       {"echo x n", [](std::size_t n) { return within(limits::kEcho, n); }},
       {"prompt_logprobs x n", [](std::size_t n) { return check_prompt_logprobs(1, n, 0); }},
       {"prompt_token_ids x n", [](std::size_t n) { return within(limits::kPromptIds, n); }},
       {"messages[].content[].uuid",
        [](std::size_t n) {
-         return chat(message(R"([{"type": "image_url", "uuid": )" + text_of(n) + "}]"));
+         return limited_chat(
+             message(R"([{"type": "image_url", "uuid": )" + text_of_bytes(n) + "}]"));
        }},
-      {"stop", [](std::size_t n) { return chat(with("\"stop\": [" + same(n, R"("x")") + "]")); }},
-      {"stop[]", [](std::size_t n) { return chat(with("\"stop\":" + text_of(n))); }},
+      {"stop",
+       [](std::size_t n) { return limited_chat(with("\"stop\": [" + same(n, R"("x")") + "]")); }},
+      {"stop[]", [](std::size_t n) { return limited_chat(with("\"stop\":" + text_of_bytes(n))); }},
       {"stop_token_ids",
-       [](std::size_t n) { return chat(with("\"stop_token_ids\": [" + same(n, "1") + "]")); }},
+       [](std::size_t n) {
+         return limited_chat(with("\"stop_token_ids\": [" + same(n, "1") + "]"));
+       }},
       {"logit_bias",
-       [](std::size_t n) { return chat(with("\"logit_bias\": {" + named(n, "") + "}")); }},
+       [](std::size_t n) { return limited_chat(with("\"logit_bias\": {" + named(n, "") + "}")); }},
       {"bad_words",
-       [](std::size_t n) { return chat(with("\"bad_words\": [" + same(n, R"("x")") + "]")); }},
+       [](std::size_t n) {
+         return limited_chat(with("\"bad_words\": [" + same(n, R"("x")") + "]"));
+       }},
       {"bad_words[]",
-       [](std::size_t n) { return chat(with("\"bad_words\": [" + text_of(n) + "]")); }},
+       [](std::size_t n) {
+         return limited_chat(with("\"bad_words\": [" + text_of_bytes(n) + "]"));
+       }},
       {"logprob_token_ids",
        [](std::size_t n) {
-         return chat(with("\"logprobs\": true, \"logprob_token_ids\": [" + same(n, "1") + "]"));
+         return limited_chat(
+             with("\"logprobs\": true, \"logprob_token_ids\": [" + same(n, "1") + "]"));
        }},
       {"allowed_token_ids",
-       [](std::size_t n) { return chat(with("\"allowed_token_ids\": [" + same(n, "1") + "]")); }},
+       [](std::size_t n) {
+         return limited_chat(with("\"allowed_token_ids\": [" + same(n, "1") + "]"));
+       }},
       {"tools",
        [](std::size_t n) {
-         return chat(with("\"tools\": [" +
-                          same(n, R"({"type": "function", "function": {"name": "f"}})") + "]"));
+         return limited_chat(with(
+             "\"tools\": [" + same(n, R"({"type": "function", "function": {"name": "f"}})") + "]"));
        }},
       {"tools as JSON",
        [](std::size_t n) {
          const std::string begin = R"([{"type":"function","function":{"name":"f","description":")";
          const std::string end = "\"}}]";
-         return chat(
+         return limited_chat(
              with("\"tools\": " + begin + std::string(n - begin.size() - end.size(), 'x') + end));
        }},
       {"tools[].function.name",
        [](std::size_t n) {
-         return chat(
-             with(R"("tools": [{"type": "function", "function": {"name": )" + text_of(n) + "}}]"));
+         return limited_chat(with(R"("tools": [{"type": "function", "function": {"name": )" +
+                                  text_of_bytes(n) + "}}]"));
        }},
       {"documents",
-       [](std::size_t n) { return chat(with("\"documents\": [" + same(n, "{}") + "]")); }},
+       [](std::size_t n) { return limited_chat(with("\"documents\": [" + same(n, "{}") + "]")); }},
       {"chat_template_kwargs",
        [](std::size_t n) {
-         return chat(with("\"chat_template_kwargs\": {" + named(n, "a") + "}"));
+         return limited_chat(with("\"chat_template_kwargs\": {" + named(n, "a") + "}"));
        }},
       {"mm_processor_kwargs",
        [](std::size_t n) {
-         return chat(with("\"mm_processor_kwargs\": {" + named(n, "a") + "}"));
+         return limited_chat(with("\"mm_processor_kwargs\": {" + named(n, "a") + "}"));
        }},
       {"chat_template",
-       [](std::size_t n) { return chat(with("\"chat_template\":" + text_of(n))); }},
-      {"request_id", [](std::size_t n) { return chat(with("\"request_id\":" + text_of(n))); }},
+       [](std::size_t n) { return limited_chat(with("\"chat_template\":" + text_of_bytes(n))); }},
+      {"request_id",
+       [](std::size_t n) { return limited_chat(with("\"request_id\":" + text_of_bytes(n))); }},
       {"metadata",
        [](std::size_t n) {
-         return response(
+         return limited_response(
              R"({"input": "x", "metadata": {)" +
              list(n, [](std::size_t i) { return "\"a" + std::to_string(i) + "\":\"\""; }) + "}}");
        }},
       {"metadata[]",
        [](std::size_t n) {
-         return response(R"({"input": "x", "metadata": {"a": )" + text_of(n - 1) + "}}");
+         return limited_response(R"({"input": "x", "metadata": {"a": )" + text_of_bytes(n - 1) +
+                                 "}}");
        }},
       {"reasoning_effort",
-       [](std::size_t n) { return chat(with("\"reasoning_effort\":" + text_of(n))); }},
+       [](std::size_t n) {
+         return limited_chat(with("\"reasoning_effort\":" + text_of_bytes(n)));
+       }},
       {"messages[].role",
        [](std::size_t n) {
-         return chat(R"({"messages": [{"content": "x", "role": )" + text_of(n) + "}]}");
+         return limited_chat(R"({"messages": [{"content": "x", "role": )" + text_of_bytes(n) +
+                             "}]}");
        }},
-      {"cache_salt", [](std::size_t n) { return chat(with("\"cache_salt\":" + text_of(n))); }},
+      {"cache_salt",
+       [](std::size_t n) { return limited_chat(with("\"cache_salt\":" + text_of_bytes(n))); }},
   };
   return table;
 }

@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-EmbeddingRequest parsed(std::string_view body) {
+EmbeddingRequest parsed_embedding(std::string_view body) {
   auto request = parse_embedding_request(body);
   EXPECT_TRUE(request) << request.error().message;
   return request ? *std::move(request) : EmbeddingRequest{};
@@ -27,17 +27,17 @@ Error refused(std::string_view body) {
 }
 
 TEST(EmbeddingRequest, TakesAllFourFormsOfInput) {
-  EXPECT_EQ(parsed(R"({"input": "a text"})").inputs.at(0).text, "a text");
-  EXPECT_EQ(parsed(R"({"input": ["a", ""]})").inputs.size(), 2U);
-  const auto ids = parsed(R"({"input": [1, 2, 3]})").inputs;
+  EXPECT_EQ(parsed_embedding(R"({"input": "a text"})").inputs.at(0).text, "a text");
+  EXPECT_EQ(parsed_embedding(R"({"input": ["a", ""]})").inputs.size(), 2U);
+  const auto ids = parsed_embedding(R"({"input": [1, 2, 3]})").inputs;
   ASSERT_EQ(ids.size(), 1U);
   EXPECT_TRUE(ids[0].is_tokens);
   EXPECT_EQ(ids[0].tokens, (std::vector<std::int64_t>{1, 2, 3}));
-  EXPECT_EQ(parsed(R"({"input": [[1], [2, 3]]})").inputs.at(1).tokens.size(), 2U);
+  EXPECT_EQ(parsed_embedding(R"({"input": [[1], [2, 3]]})").inputs.at(1).tokens.size(), 2U);
 }
 
 TEST(EmbeddingRequest, ReadsItsMembers) {
-  const auto request = parsed(
+  const auto request = parsed_embedding(
       R"({"model": "m", "input": "x", "encoding_format": "base64", "dimensions": 8,
           "truncate_prompt_tokens": -1, "add_special_tokens": false, "user": "u", "strange": 1})");
   EXPECT_EQ(request.model, "m");

@@ -9,12 +9,12 @@
 namespace saccade::api {
 namespace {
 
-Result<ChatRequest> read(const std::string& members) {
+Result<ChatRequest> read_messages(const std::string& members) {
   return parse_messages_request(R"({"max_tokens": 9, )" + members + "}");
 }
 
-ChatRequest must(const std::string& members) {
-  auto request = read(members);
+ChatRequest must_read_messages(const std::string& members) {
+  auto request = read_messages(members);
   EXPECT_TRUE(request) << members << ": " << request.error().message;
   return request ? *std::move(request) : ChatRequest();
 }
@@ -25,7 +25,7 @@ std::string user(const std::string& blocks) {
 const std::string kHi = user("\"hi\"");
 
 TEST(MessagesRequest, TextsBecomeMessages) {
-  const auto request = must(R"("system": "Be brief.", "model": "m", )" + kHi);
+  const auto request = must_read_messages(R"("system": "Be brief.", "model": "m", )" + kHi);
   ASSERT_EQ(request.messages.size(), 2u);
   EXPECT_EQ(request.model, "m");
   EXPECT_EQ(request.messages[0].role, "system");
@@ -34,44 +34,48 @@ TEST(MessagesRequest, TextsBecomeMessages) {
   EXPECT_EQ(request.messages[1].content[0].text, "hi");
   EXPECT_EQ(request.sampling.max_tokens, 9);
   EXPECT_TRUE(request.add_generation_prompt);
-  const auto blocks = must(
+  const auto blocks = must_read_messages(
       R"("system": [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}},
                     {"type": "text", "text": "b"}], )" +
       kHi);
   EXPECT_EQ(blocks.messages[0].content.size(), 2u);
-  EXPECT_EQ(must(R"("system": [], )" + kHi).messages.size(), 1u);
-  EXPECT_EQ(must(R"("system": "", )" + kHi).messages.size(), 1u);
-  EXPECT_EQ(must(R"("system": [{"type": "text", "text": ""}], )" + kHi).messages.size(), 1u);
+  EXPECT_EQ(must_read_messages(R"("system": [], )" + kHi).messages.size(), 1u);
+  EXPECT_EQ(must_read_messages(R"("system": "", )" + kHi).messages.size(), 1u);
+  EXPECT_EQ(
+      must_read_messages(R"("system": [{"type": "text", "text": ""}], )" + kHi).messages.size(),
+      1u);
 }
 
 // Claude Code's, another one in each request: no prefix of it would be found again.
 TEST(MessagesRequest, TheBillingLineIsLeftOut) {
   const std::string billing = R"({"type": "text", "text": "x-anthropic-billing-header: cch=1;"})";
-  const auto request =
-      must(R"("system": [)" + billing + R"(, {"type": "text", "text": "a"}], )" + kHi);
+  const auto request = must_read_messages(R"("system": [)" + billing +
+                                          R"(, {"type": "text", "text": "a"}], )" + kHi);
   ASSERT_EQ(request.messages.size(), 2u);
   ASSERT_EQ(request.messages[0].content.size(), 1u);
   EXPECT_EQ(request.messages[0].content[0].text, "a");
-  EXPECT_EQ(must(R"("system": [)" + billing + "], " + kHi).messages.size(), 1u);
+  EXPECT_EQ(must_read_messages(R"("system": [)" + billing + "], " + kHi).messages.size(), 1u);
 }
 
 TEST(MessagesRequest, ContextIsTheUsers) {
-  const auto request = must(R"("messages": [{"role": "ctx", "content": "a"},
+  const auto request = must_read_messages(R"("messages": [{"role": "ctx", "content": "a"},
                                             {"role": "msg", "content": "b"}])");
   ASSERT_EQ(request.messages.size(), 1u);
   EXPECT_EQ(request.messages[0].role, "user");
 }
 
 TEST(MessagesRequest, EffortIsShownToTheTemplate) {
-  EXPECT_EQ(must(R"("output_config": {"effort": "low"}, )" + kHi).chat_template_kwargs,
-            (json::object{{"reasoning_effort", "low"}, {"enable_thinking", true}}));
-  EXPECT_EQ(must(R"("output_config": {"effort": "low"}, "thinking": {"type": "disabled"}, )" + kHi)
+  EXPECT_EQ(
+      must_read_messages(R"("output_config": {"effort": "low"}, )" + kHi).chat_template_kwargs,
+      (json::object{{"reasoning_effort", "low"}, {"enable_thinking", true}}));
+  EXPECT_EQ(must_read_messages(
+                R"("output_config": {"effort": "low"}, "thinking": {"type": "disabled"}, )" + kHi)
                 .chat_template_kwargs,
             (json::object{{"enable_thinking", false}, {"reasoning_effort", "low"}}));
 }
 
 TEST(MessagesRequest, BlocksBecomeMessages) {
-  const auto request = must(R"("messages": [
+  const auto request = must_read_messages(R"("messages": [
       {"role": "user", "content": [{"type": "text", "text": "What?"}, {"type": "image",
         "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}]},
       {"role": "assistant", "content": [
@@ -112,18 +116,18 @@ TEST(MessagesRequest, BlocksBecomeMessages) {
 }
 
 TEST(MessagesRequest, TheAssistantsLastWordsGoOn) {
-  const auto request = must(
+  const auto request = must_read_messages(
       R"("messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "The ("}])");
   EXPECT_TRUE(request.continue_final_message);
   EXPECT_FALSE(request.add_generation_prompt);
-  EXPECT_FALSE(must(kHi).continue_final_message);
+  EXPECT_FALSE(must_read_messages(kHi).continue_final_message);
 }
 
 TEST(MessagesRequest, ToolsAreChats) {
   const std::string tools =
       R"(, "tools": [{"name": "f", "description": "d", "input_schema": {"type": "object"}},
                      {"type": "custom", "name": "g", "input_schema": {}, "strict": true}])";
-  const auto automatic = must(kHi + tools);
+  const auto automatic = must_read_messages(kHi + tools);
   EXPECT_EQ(automatic.tools.choice, ToolChoice::kAuto);
   EXPECT_TRUE(automatic.tools.parallel);
   EXPECT_EQ(automatic.tools.list->at(0),
@@ -131,7 +135,7 @@ TEST(MessagesRequest, ToolsAreChats) {
                             "parameters": {"type": "object"}}})")
                 .value());
   const auto choice = [&](const std::string& text) {
-    return must(kHi + tools + R"(, "tool_choice": )" + text).tools;
+    return must_read_messages(kHi + tools + R"(, "tool_choice": )" + text).tools;
   };
   EXPECT_EQ(choice(R"({"type": "any"})").choice, ToolChoice::kRequired);
   EXPECT_EQ(choice(R"({"type": "none"})").choice, ToolChoice::kNone);
@@ -142,8 +146,8 @@ TEST(MessagesRequest, ToolsAreChats) {
 }
 
 TEST(MessagesRequest, SamplingAndForm) {
-  const auto request =
-      must(kHi + R"(, "temperature": 0.5, "top_p": 0.9, "top_k": 3, "stop_sequences": ["x", "yy"],
+  const auto request = must_read_messages(
+      kHi + R"(, "temperature": 0.5, "top_p": 0.9, "top_k": 3, "stop_sequences": ["x", "yy"],
       "stream": true, "metadata": {"user_id": "u"}, "service_tier": "auto", "seed": 4,
       "thinking": {"type": "enabled", "budget_tokens": 1024},
       "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": {}}})");
@@ -156,10 +160,11 @@ TEST(MessagesRequest, SamplingAndForm) {
   EXPECT_TRUE(request.chat_template_kwargs.at("enable_thinking").as_bool());
   EXPECT_EQ(request.sampling.structured->param, "output_config.format");
   // What the request says itself to the template wins.
-  const auto own = must(kHi + R"(, "thinking": {"type": "adaptive"},
+  const auto own = must_read_messages(kHi + R"(, "thinking": {"type": "adaptive"},
       "chat_template_kwargs": {"enable_thinking": false})");
   EXPECT_FALSE(own.chat_template_kwargs.at("enable_thinking").as_bool());
-  EXPECT_EQ(must(kHi + R"(, "strange": 1)").unknown, std::vector<std::string>{"strange"});
+  EXPECT_EQ(must_read_messages(kHi + R"(, "strange": 1)").unknown,
+            std::vector<std::string>{"strange"});
 }
 
 TEST(MessagesRequest, CountingNeedsNoLength) {
@@ -170,7 +175,7 @@ TEST(MessagesRequest, CountingNeedsNoLength) {
   EXPECT_EQ(token_count_response(5), R"({"input_tokens":5})");
 }
 
-struct Refused {
+struct RefusedMessages {
   std::string members;
   std::string says;
 };
@@ -179,7 +184,7 @@ TEST(MessagesRequest, RefusalsNameTheMember) {
   const std::string called =
       R"("messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f",
           "input": {}}]}])";
-  const Refused cases[] = {
+  const RefusedMessages cases[] = {
       {R"("system": "x")", "'messages' is missing"},
       {R"("messages": [])", "'messages' is empty"},
       {R"("messages": [5])", "messages[0] is an integer"},
@@ -230,8 +235,8 @@ TEST(MessagesRequest, RefusalsNameTheMember) {
       {kHi + R"(, "temperature": -1)", "'temperature' is -1"},
       {kHi + R"(, "stream": 1)", "stream"},
   };
-  for (const Refused& one : cases) {
-    const auto request = read(one.members);
+  for (const RefusedMessages& one : cases) {
+    const auto request = read_messages(one.members);
     ASSERT_FALSE(request) << one.members;
     EXPECT_EQ(request.error().code, ErrorCode::kInvalid) << one.members;
     EXPECT_NE(request.error().message.find(one.says), std::string::npos)

@@ -11,20 +11,20 @@
 namespace saccade::api {
 namespace {
 
-std::string chat(const std::string& members) {
+std::string chat_body(const std::string& members) {
   return R"({"messages": [{"role": "user", "content": "hi"}])" +
          (members.empty() ? "" : ", " + members) + "}";
 }
 
-struct Refused {
+struct RefusedChat {
   std::string members;
   std::string param;
 };
 
-class ChatRefusals : public testing::TestWithParam<Refused> {};
+class ChatRefusals : public testing::TestWithParam<RefusedChat> {};
 
 TEST_P(ChatRefusals, NameTheMember) {
-  const auto request = parse_chat_request(chat(GetParam().members));
+  const auto request = parse_chat_request(chat_body(GetParam().members));
   ASSERT_FALSE(request) << GetParam().members;
   EXPECT_EQ(request.error().code, ErrorCode::kInvalid);
   EXPECT_EQ(request.error().param, GetParam().param) << request.error().message;
@@ -34,118 +34,124 @@ TEST_P(ChatRefusals, NameTheMember) {
 
 INSTANTIATE_TEST_SUITE_P(
     Ranges, ChatRefusals,
-    testing::Values(
-        Refused{R"("temperature": -0.1)", "temperature"},
-        Refused{R"("temperature": 1e999)", "temperature"},
-        Refused{R"("temperature": "hot")", "temperature"}, Refused{R"("top_p": 0)", "top_p"},
-        Refused{R"("top_p": 1.01)", "top_p"}, Refused{R"("top_k": -2)", "top_k"},
-        Refused{R"("top_k": 1.5)", "top_k"}, Refused{R"("min_p": 2)", "min_p"},
-        Refused{R"("repetition_penalty": 0)", "repetition_penalty"},
-        Refused{R"("presence_penalty": 2.1)", "presence_penalty"},
-        Refused{R"("frequency_penalty": -2.1)", "frequency_penalty"},
-        Refused{R"("seed": 18446744073709551615)", "seed"},
-        Refused{R"("max_tokens": 0)", "max_tokens"},
-        Refused{R"("max_completion_tokens": 0)", "max_completion_tokens"},
-        Refused{R"("min_tokens": -1)", "min_tokens"},
-        Refused{R"("min_tokens": 6, "max_tokens": 5)", "min_tokens"}, Refused{R"("n": 0)", "n"},
-        Refused{R"("n": 1000000)", "n"}, Refused{R"("ignore_eos": 1)", "ignore_eos"},
-        Refused{R"("stop": 5)", "stop"}, Refused{R"("stop": [""])", "stop"},
-        Refused{R"("stop_token_ids": ["a"])", "stop_token_ids"},
-        Refused{R"("logit_bias": {"x": 1})", "logit_bias"},
-        Refused{R"("logit_bias": {"5": 101})", "logit_bias"},
-        Refused{R"("logit_bias": {"5": 1, "05": 1})", "logit_bias"},
-        Refused{R"("logit_bias": {" 5": 1})", "logit_bias"},
-        Refused{R"("logit_bias": {"+5": 1})", "logit_bias"},
-        Refused{R"("logit_bias": {"-0": 1})", "logit_bias"},
-        Refused{R"("stream": "yes")", "stream"},
-        Refused{R"("stream_options": {"include_usage": true})", "stream_options"},
-        Refused{R"("top_logprobs": 3)", "top_logprobs"}, Refused{R"("logprobs": 5)", "logprobs"},
-        Refused{R"("top_logprobs": -2, "logprobs": true)", "top_logprobs"},
-        Refused{R"("request_id": 7)", "request_id"},
-        Refused{R"("chat_template_kwargs": [])", "chat_template_kwargs"},
-        Refused{R"("mm_processor_kwargs": "x")", "mm_processor_kwargs"},
-        Refused{R"("min_pixels": 0)", "min_pixels"}, Refused{R"("model": 5)", "model"},
-        Refused{R"("cache_salt": "")", "cache_salt"}));
+    testing::Values(RefusedChat{R"("temperature": -0.1)", "temperature"},
+                    RefusedChat{R"("temperature": 1e999)", "temperature"},
+                    RefusedChat{R"("temperature": "hot")", "temperature"},
+                    RefusedChat{R"("top_p": 0)", "top_p"}, RefusedChat{R"("top_p": 1.01)", "top_p"},
+                    RefusedChat{R"("top_k": -2)", "top_k"}, RefusedChat{R"("top_k": 1.5)", "top_k"},
+                    RefusedChat{R"("min_p": 2)", "min_p"},
+                    RefusedChat{R"("repetition_penalty": 0)", "repetition_penalty"},
+                    RefusedChat{R"("presence_penalty": 2.1)", "presence_penalty"},
+                    RefusedChat{R"("frequency_penalty": -2.1)", "frequency_penalty"},
+                    RefusedChat{R"("seed": 18446744073709551615)", "seed"},
+                    RefusedChat{R"("max_tokens": 0)", "max_tokens"},
+                    RefusedChat{R"("max_completion_tokens": 0)", "max_completion_tokens"},
+                    RefusedChat{R"("min_tokens": -1)", "min_tokens"},
+                    RefusedChat{R"("min_tokens": 6, "max_tokens": 5)", "min_tokens"},
+                    RefusedChat{R"("n": 0)", "n"}, RefusedChat{R"("n": 1000000)", "n"},
+                    RefusedChat{R"("ignore_eos": 1)", "ignore_eos"},
+                    RefusedChat{R"("stop": 5)", "stop"}, RefusedChat{R"("stop": [""])", "stop"},
+                    RefusedChat{R"("stop_token_ids": ["a"])", "stop_token_ids"},
+                    RefusedChat{R"("logit_bias": {"x": 1})", "logit_bias"},
+                    RefusedChat{R"("logit_bias": {"5": 101})", "logit_bias"},
+                    RefusedChat{R"("logit_bias": {"5": 1, "05": 1})", "logit_bias"},
+                    RefusedChat{R"("logit_bias": {" 5": 1})", "logit_bias"},
+                    RefusedChat{R"("logit_bias": {"+5": 1})", "logit_bias"},
+                    RefusedChat{R"("logit_bias": {"-0": 1})", "logit_bias"},
+                    RefusedChat{R"("stream": "yes")", "stream"},
+                    RefusedChat{R"("stream_options": {"include_usage": true})", "stream_options"},
+                    RefusedChat{R"("top_logprobs": 3)", "top_logprobs"},
+                    RefusedChat{R"("logprobs": 5)", "logprobs"},
+                    RefusedChat{R"("top_logprobs": -2, "logprobs": true)", "top_logprobs"},
+                    RefusedChat{R"("request_id": 7)", "request_id"},
+                    RefusedChat{R"("chat_template_kwargs": [])", "chat_template_kwargs"},
+                    RefusedChat{R"("mm_processor_kwargs": "x")", "mm_processor_kwargs"},
+                    RefusedChat{R"("min_pixels": 0)", "min_pixels"},
+                    RefusedChat{R"("model": 5)", "model"},
+                    RefusedChat{R"("cache_salt": "")", "cache_salt"}));
 
 // JSON has no infinity, but its numbers can be too large for a double.
 INSTANTIATE_TEST_SUITE_P(
     NotFinite, ChatRefusals,
-    testing::Values(Refused{R"("temperature": 1e400)", "temperature"},
-                    Refused{R"("repetition_penalty": 1e400)", "repetition_penalty"},
-                    Refused{R"("presence_penalty": -1e400)", "presence_penalty"},
-                    Refused{R"("logit_bias": {"1": 1e400})", "logit_bias"},
-                    Refused{R"("top_k": 1e400)", "top_k"}, Refused{R"("seed": 1e400)", "seed"}));
+    testing::Values(RefusedChat{R"("temperature": 1e400)", "temperature"},
+                    RefusedChat{R"("repetition_penalty": 1e400)", "repetition_penalty"},
+                    RefusedChat{R"("presence_penalty": -1e400)", "presence_penalty"},
+                    RefusedChat{R"("logit_bias": {"1": 1e400})", "logit_bias"},
+                    RefusedChat{R"("top_k": 1e400)", "top_k"},
+                    RefusedChat{R"("seed": 1e400)", "seed"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Unsupported, ChatRefusals,
     testing::Values(
-        Refused{R"("tools": [{}])", "tools"},
-        Refused{R"("prompt_logprobs": -2)", "prompt_logprobs"},
-        Refused{R"("tool_choice": "required")", "tool_choice"},
-        Refused{R"("tools": [{}], "tool_choice": "auto")", "tools"},
-        Refused{R"("tool_choice": {"type": "function"})", "tool_choice"},
-        Refused{R"("functions": [{}])", "functions"},
-        Refused{R"("function_call": {"name": "f"})", "function_call"},
-        Refused{R"("response_format": {"type": "json_schema"})", "response_format"},
-        Refused{R"("response_format": {})", "response_format"},
-        Refused{R"("response_format": {"type": "yaml"})", "response_format"},
-        Refused{R"("response_format": {"type": "json_schema", "json_schema": {"name": "a"}})",
-                "response_format"},
-        Refused{R"("structured_outputs": {"regex": 5})", "structured_outputs.regex"},
-        Refused{R"("structured_outputs": {"choice": []})", "structured_outputs.choice"},
-        Refused{R"("structured_outputs": {"json": 5})", "structured_outputs.json"},
-        Refused{R"("structured_outputs": {"regex": "a", "choice": ["a"]})",
-                "structured_outputs.choice"},
-        Refused{R"("structured_outputs": {"regx": "a"})", "structured_outputs"},
-        Refused{R"("response_format": {"type": "json_object", "json_schema": {"schema": {}}})",
-                "response_format"},
-        Refused{R"("structured_outputs": {"regex": "a", "whitespace_pattern": " "})",
-                "structured_outputs"},
-        Refused{R"("guided_json": [1])", "guided_json"},
-        Refused{R"("guided_choice": ["a", 1])", "guided_choice"},
-        Refused{R"("guided_regex": "a", "response_format": {"type": "json_object"})",
-                "guided_regex"},
-        Refused{R"("truncate_prompt_tokens": 0)", "truncate_prompt_tokens"},
-        Refused{R"("truncate_prompt_tokens": -2)", "truncate_prompt_tokens"},
-        Refused{R"("allowed_token_ids": ["a"])", "allowed_token_ids"},
-        Refused{R"("allowed_token_ids": 5)", "allowed_token_ids"},
-        Refused{R"("bad_words": [""])", "bad_words"}, Refused{R"("bad_words": [1])", "bad_words"},
-        Refused{R"("bad_words": "a")", "bad_words"}, Refused{R"("echo": 1)", "echo"},
-        Refused{R"("top_logprobs": -2, "logprobs": true)", "top_logprobs"},
-        Refused{R"("top_logprobs": -1)", "top_logprobs"},
-        Refused{R"("logprob_token_ids": [1])", "logprob_token_ids"},
-        Refused{R"("logprob_token_ids": ["a"], "logprobs": true)", "logprob_token_ids"},
-        Refused{R"("logprob_token_ids": [1], "logprobs": true, "use_beam_search": true)",
-                "logprob_token_ids"},
-        Refused{R"("audio": {"voice": "a"})", "audio"},
-        Refused{R"("prompt_logprobs": 0, "stream": true)", "prompt_logprobs"},
-        Refused{R"("prompt_logprobs": true)", "prompt_logprobs"},
-        Refused{R"("use_beam_search": 1)", "use_beam_search"},
-        Refused{R"("use_beam_search": true, "stop": "a")", "stop"},
-        Refused{R"("use_beam_search": true, "bad_words": ["a"])", "bad_words"},
-        Refused{R"("use_beam_search": true, "min_tokens": 1)", "min_tokens"},
-        Refused{R"("use_beam_search": true, "prompt_logprobs": 0)", "prompt_logprobs"},
-        Refused{R"("use_beam_search": true, "guided_regex": "a")", "response_format"},
-        Refused{R"("length_penalty": "a")", "length_penalty"},
-        Refused{R"("best_of": 2)", "best_of"}, Refused{R"("modalities": ["audio"])", "modalities"},
-        Refused{R"("separate_reasoning": false)", "separate_reasoning"},
-        Refused{R"("stream_reasoning": false)", "stream_reasoning"},
-        Refused{R"("include_reasoning": 0)", "include_reasoning"},
-        Refused{R"("reasoning_effort": 1)", "reasoning_effort"},
-        Refused{R"("media_io_kwargs": {"image": {"image_mode": "RGBA"}})", "media_io_kwargs"},
-        Refused{R"("truncation_side": "both")", "truncation_side"},
-        Refused{R"("response_format": {"type": "json_object", "schema": 123})",
-                "response_format.schema"},
-        Refused{R"("grammar": 1)", "grammar"},
-        Refused{R"("moderation": {"model": "m"})", "moderation"},
-        Refused{R"("return_hidden_states": true)", "return_hidden_states"},
-        Refused{R"("continue_final_message": true, "add_generation_prompt": true)",
-                "continue_final_message"}));
+        RefusedChat{R"("tools": [{}])", "tools"},
+        RefusedChat{R"("prompt_logprobs": -2)", "prompt_logprobs"},
+        RefusedChat{R"("tool_choice": "required")", "tool_choice"},
+        RefusedChat{R"("tools": [{}], "tool_choice": "auto")", "tools"},
+        RefusedChat{R"("tool_choice": {"type": "function"})", "tool_choice"},
+        RefusedChat{R"("functions": [{}])", "functions"},
+        RefusedChat{R"("function_call": {"name": "f"})", "function_call"},
+        RefusedChat{R"("response_format": {"type": "json_schema"})", "response_format"},
+        RefusedChat{R"("response_format": {})", "response_format"},
+        RefusedChat{R"("response_format": {"type": "yaml"})", "response_format"},
+        RefusedChat{R"("response_format": {"type": "json_schema", "json_schema": {"name": "a"}})",
+                    "response_format"},
+        RefusedChat{R"("structured_outputs": {"regex": 5})", "structured_outputs.regex"},
+        RefusedChat{R"("structured_outputs": {"choice": []})", "structured_outputs.choice"},
+        RefusedChat{R"("structured_outputs": {"json": 5})", "structured_outputs.json"},
+        RefusedChat{R"("structured_outputs": {"regex": "a", "choice": ["a"]})",
+                    "structured_outputs.choice"},
+        RefusedChat{R"("structured_outputs": {"regx": "a"})", "structured_outputs"},
+        RefusedChat{R"("response_format": {"type": "json_object", "json_schema": {"schema": {}}})",
+                    "response_format"},
+        RefusedChat{R"("structured_outputs": {"regex": "a", "whitespace_pattern": " "})",
+                    "structured_outputs"},
+        RefusedChat{R"("guided_json": [1])", "guided_json"},
+        RefusedChat{R"("guided_choice": ["a", 1])", "guided_choice"},
+        RefusedChat{R"("guided_regex": "a", "response_format": {"type": "json_object"})",
+                    "guided_regex"},
+        RefusedChat{R"("truncate_prompt_tokens": 0)", "truncate_prompt_tokens"},
+        RefusedChat{R"("truncate_prompt_tokens": -2)", "truncate_prompt_tokens"},
+        RefusedChat{R"("allowed_token_ids": ["a"])", "allowed_token_ids"},
+        RefusedChat{R"("allowed_token_ids": 5)", "allowed_token_ids"},
+        RefusedChat{R"("bad_words": [""])", "bad_words"},
+        RefusedChat{R"("bad_words": [1])", "bad_words"},
+        RefusedChat{R"("bad_words": "a")", "bad_words"}, RefusedChat{R"("echo": 1)", "echo"},
+        RefusedChat{R"("top_logprobs": -2, "logprobs": true)", "top_logprobs"},
+        RefusedChat{R"("top_logprobs": -1)", "top_logprobs"},
+        RefusedChat{R"("logprob_token_ids": [1])", "logprob_token_ids"},
+        RefusedChat{R"("logprob_token_ids": ["a"], "logprobs": true)", "logprob_token_ids"},
+        RefusedChat{R"("logprob_token_ids": [1], "logprobs": true, "use_beam_search": true)",
+                    "logprob_token_ids"},
+        RefusedChat{R"("audio": {"voice": "a"})", "audio"},
+        RefusedChat{R"("prompt_logprobs": 0, "stream": true)", "prompt_logprobs"},
+        RefusedChat{R"("prompt_logprobs": true)", "prompt_logprobs"},
+        RefusedChat{R"("use_beam_search": 1)", "use_beam_search"},
+        RefusedChat{R"("use_beam_search": true, "stop": "a")", "stop"},
+        RefusedChat{R"("use_beam_search": true, "bad_words": ["a"])", "bad_words"},
+        RefusedChat{R"("use_beam_search": true, "min_tokens": 1)", "min_tokens"},
+        RefusedChat{R"("use_beam_search": true, "prompt_logprobs": 0)", "prompt_logprobs"},
+        RefusedChat{R"("use_beam_search": true, "guided_regex": "a")", "response_format"},
+        RefusedChat{R"("length_penalty": "a")", "length_penalty"},
+        RefusedChat{R"("best_of": 2)", "best_of"},
+        RefusedChat{R"("modalities": ["audio"])", "modalities"},
+        RefusedChat{R"("separate_reasoning": false)", "separate_reasoning"},
+        RefusedChat{R"("stream_reasoning": false)", "stream_reasoning"},
+        RefusedChat{R"("include_reasoning": 0)", "include_reasoning"},
+        RefusedChat{R"("reasoning_effort": 1)", "reasoning_effort"},
+        RefusedChat{R"("media_io_kwargs": {"image": {"image_mode": "RGBA"}})", "media_io_kwargs"},
+        RefusedChat{R"("truncation_side": "both")", "truncation_side"},
+        RefusedChat{R"("response_format": {"type": "json_object", "schema": 123})",
+                    "response_format.schema"},
+        RefusedChat{R"("grammar": 1)", "grammar"},
+        RefusedChat{R"("moderation": {"model": "m"})", "moderation"},
+        RefusedChat{R"("return_hidden_states": true)", "return_hidden_states"},
+        RefusedChat{R"("continue_final_message": true, "add_generation_prompt": true)",
+                    "continue_final_message"}));
 
 // The members that sglang-router and vllm-router put into every body.
 TEST(ChatRequest, WhatRoutersAddPasses) {
   const auto request = parse_chat_request(
-      chat(R"("no_stop_trim": false, "ignore_eos": false, "continue_final_message": false,
+      chat_body(R"("no_stop_trim": false, "ignore_eos": false, "continue_final_message": false,
               "skip_special_tokens": true, "separate_reasoning": true, "stream_reasoning": true,
               "include_reasoning": true, "return_hidden_states": false, "logprobs": false)"));
   ASSERT_TRUE(request) << request.error().message;
@@ -154,13 +160,13 @@ TEST(ChatRequest, WhatRoutersAddPasses) {
 
 TEST(ChatRequest, WhatAsksForNothingPasses) {
   const auto request = parse_chat_request(
-      chat(R"("tools": null, "tool_choice": "auto", "response_format": {"type": "text"},
+      chat_body(R"("tools": null, "tool_choice": "auto", "response_format": {"type": "text"},
               "prompt_logprobs": null, "use_beam_search": false, "best_of": 1, "bad_words": [],
               "guided_json": {}, "structured_outputs": null, "modalities": ["text"],
               "top_logprobs": 0, "stream_options": null)"));
   ASSERT_TRUE(request) << request.error().message;
   EXPECT_TRUE(request->unknown.empty());
-  const auto no_tools = parse_chat_request(chat(R"("tools": [])"));
+  const auto no_tools = parse_chat_request(chat_body(R"("tools": [])"));
   ASSERT_TRUE(no_tools) << no_tools.error().message;
   EXPECT_FALSE(no_tools->tools.list);
 }
@@ -194,7 +200,7 @@ TEST(ChatRequest, OneMemberAsksForTheAnswersForm) {
         Case{R"("grammar": "root ::= \"a\"", "json_schema": {})", Kind::kGrammar, "root ::= \"a\"",
              "grammar"},
         Case{R"("regex": "a+")", Kind::kRegex, "a+", "regex"}}) {
-    const auto request = parse_chat_request(chat(members));
+    const auto request = parse_chat_request(chat_body(members));
     ASSERT_TRUE(request) << members << request.error().message;
     ASSERT_TRUE(request->sampling.structured) << members;
     EXPECT_EQ(request->sampling.structured->kind, kind);
@@ -220,7 +226,7 @@ TEST(ChatRequest, OneMemberAsksForTheAnswersForm) {
 }
 
 TEST(ChatRequest, AbsentMembersStayEmpty) {
-  const auto request = parse_chat_request(chat(""));
+  const auto request = parse_chat_request(chat_body(""));
   ASSERT_TRUE(request) << request.error().message;
   EXPECT_FALSE(request->sampling.temperature);
   EXPECT_FALSE(request->sampling.max_tokens);
@@ -233,14 +239,14 @@ TEST(ChatRequest, AbsentMembersStayEmpty) {
 
 TEST(ChatRequest, NullIsAbsent) {
   const auto request = parse_chat_request(
-      chat(R"("temperature": null, "stop": null, "tools": null, "stream_options": null)"));
+      chat_body(R"("temperature": null, "stop": null, "tools": null, "stream_options": null)"));
   ASSERT_TRUE(request) << request.error().message;
   EXPECT_FALSE(request->sampling.temperature);
 }
 
 TEST(ChatRequest, AnIntegerOfMoreThan64BitsIsNamedWithItsRange) {
   for (const std::string number : {"9223372036854775808", "18446744073709551615"}) {
-    const auto request = parse_chat_request(chat(R"("seed": )" + number));
+    const auto request = parse_chat_request(chat_body(R"("seed": )" + number));
     ASSERT_FALSE(request);
     EXPECT_EQ(request.error().message,
               "'seed' is " + number + ", -9223372036854775808 to 9223372036854775807 is possible");
@@ -248,7 +254,7 @@ TEST(ChatRequest, AnIntegerOfMoreThan64BitsIsNamedWithItsRange) {
 }
 
 TEST(ChatRequest, ReadsEverySamplingMember) {
-  const auto request = parse_chat_request(chat(
+  const auto request = parse_chat_request(chat_body(
       R"("temperature": 0.5, "top_p": 0.9, "top_k": 40, "min_p": 0.1, "repetition_penalty": 1.1,
          "presence_penalty": 1, "frequency_penalty": -1, "seed": -5, "max_tokens": 7,
          "max_completion_tokens": 9, "min_tokens": 2, "n": 3, "ignore_eos": true,
@@ -273,7 +279,7 @@ TEST(ChatRequest, ReadsEverySamplingMember) {
 
 TEST(ChatRequest, ReadsDelivery) {
   const auto request = parse_chat_request(
-      chat(R"("stream": true, "metrics": true, "return_token_ids": true, "priority": -3,
+      chat_body(R"("stream": true, "metrics": true, "return_token_ids": true, "priority": -3,
               "cache_salt": "s", "request_id": "r",
               "stream_options": {"include_usage": true, "continuous_usage_stats": true})"));
   ASSERT_TRUE(request) << request.error().message;
@@ -283,13 +289,13 @@ TEST(ChatRequest, ReadsDelivery) {
   EXPECT_EQ(request->delivery.priority, -3);
   EXPECT_EQ(request->delivery.cache_salt, "s");
   EXPECT_EQ(request->delivery.request_id, "r");
-  EXPECT_TRUE(parse_chat_request(chat(R"("stream_options": {})")));
+  EXPECT_TRUE(parse_chat_request(chat_body(R"("stream_options": {})")));
 }
 
 // vLLM's way: the template is shown the effort, and whether it is any at all.
 TEST(ChatRequest, EffortIsShownToTheTemplate) {
   const auto variables = [](const std::string& members) {
-    const auto request = parse_chat_request(chat(members));
+    const auto request = parse_chat_request(chat_body(members));
     EXPECT_TRUE(request) << request.error().message;
     return request ? json::value(request->chat_template_kwargs) : json::value();
   };
@@ -307,7 +313,7 @@ TEST(ChatRequest, EffortIsShownToTheTemplate) {
 // A conversation is what its own members say it is.
 TEST(ChatRequest, VariablesOfTheTemplateReplaceNoMembers) {
   const auto refused = [](const std::string& members, const std::string& name) {
-    const auto request = parse_chat_request(chat(members));
+    const auto request = parse_chat_request(chat_body(members));
     ASSERT_FALSE(request) << members;
     EXPECT_EQ(request.error().param, "chat_template_kwargs");
     EXPECT_NE(request.error().message.find("'" + name + "'"), std::string::npos)
@@ -323,7 +329,7 @@ TEST(ChatRequest, VariablesOfTheTemplateReplaceNoMembers) {
   refused(R"("documents": [], "chat_template_kwargs": {"documents": [1]})", "documents");
 
   const auto taken = parse_chat_request(
-      chat(R"("chat_template_kwargs": {"add_generation_prompt": true, "a": 1, "documents": [2],
+      chat_body(R"("chat_template_kwargs": {"add_generation_prompt": true, "a": 1, "documents": [2],
                                        "continue_final_message": null})"));
   ASSERT_TRUE(taken) << taken.error().message;
   EXPECT_EQ(taken->chat_template_kwargs, (json::object{{"a", 1}}));
@@ -331,7 +337,7 @@ TEST(ChatRequest, VariablesOfTheTemplateReplaceNoMembers) {
 }
 
 // What the template sees of messages.
-json::value seen(const std::string& messages) {
+json::value seen_messages(const std::string& messages) {
   const auto request = parse_chat_request(R"({"messages": [)" + messages + "]}");
   EXPECT_TRUE(request) << request.error().message;
   if (!request) return {};
@@ -343,12 +349,13 @@ TEST(ChatRequest, ThoughtsOfAHistoryHaveBothNames) {
       json::parse(
           R"([{"role": "assistant", "content": "a", "reasoning": "r", "reasoning_content": "r"}])")
           .value();
-  EXPECT_EQ(seen(R"({"role": "assistant", "content": "a", "reasoning": "r"})"), both);
-  EXPECT_EQ(seen(R"({"role": "assistant", "content": "a", "reasoning_content": "r"})"), both);
-  EXPECT_EQ(seen(R"({"role": "assistant", "content": "a", "reasoning": "r",
+  EXPECT_EQ(seen_messages(R"({"role": "assistant", "content": "a", "reasoning": "r"})"), both);
+  EXPECT_EQ(seen_messages(R"({"role": "assistant", "content": "a", "reasoning_content": "r"})"),
+            both);
+  EXPECT_EQ(seen_messages(R"({"role": "assistant", "content": "a", "reasoning": "r",
                      "reasoning_content": "older"})"),
             both);
-  EXPECT_EQ(seen(R"({"role": "assistant", "content": "a", "reasoning": null,
+  EXPECT_EQ(seen_messages(R"({"role": "assistant", "content": "a", "reasoning": null,
                      "reasoning_content": "r"})"),
             both);
 }
@@ -356,15 +363,17 @@ TEST(ChatRequest, ThoughtsOfAHistoryHaveBothNames) {
 // What openai's model_dump() makes of an answer.
 TEST(ChatRequest, MembersOfAHistoryThatSayNothingAreLeftOut) {
   const json::value bare = json::parse(R"([{"role": "assistant", "content": "a"}])").value();
-  EXPECT_EQ(seen(R"({"role": "assistant", "content": "a", "refusal": null, "annotations": null,
+  EXPECT_EQ(
+      seen_messages(R"({"role": "assistant", "content": "a", "refusal": null, "annotations": null,
                      "audio": null, "function_call": null, "tool_calls": null})"),
-            bare);
-  EXPECT_EQ(seen(R"({"role": "assistant", "content": "a", "tool_calls": []})"), bare);
+      bare);
+  EXPECT_EQ(seen_messages(R"({"role": "assistant", "content": "a", "tool_calls": []})"), bare);
 }
 
 TEST(ChatRequest, UsageOfEveryChunkNeedsUsage) {
   const auto delivery = [](const std::string& options) {
-    return parse_chat_request(chat(R"("stream": true, "stream_options": )" + options))->delivery;
+    return parse_chat_request(chat_body(R"("stream": true, "stream_options": )" + options))
+        ->delivery;
   };
   EXPECT_FALSE(delivery(R"({"include_usage": false, "continuous_usage_stats": true})")
                    .continuous_usage_stats);
@@ -386,7 +395,7 @@ TEST(ChatRequest, AnAnswerBeginsWithItsOwnAuthorsWords) {
 }
 
 TEST(ChatRequest, RolesAreTheTemplatesAffair) {
-  EXPECT_EQ(seen(R"({"role": "critic", "content": "a"})").at(0).at("role"), "critic");
+  EXPECT_EQ(seen_messages(R"({"role": "critic", "content": "a"})").at(0).at("role"), "critic");
   EXPECT_FALSE(parse_chat_request(R"({"messages": [{"role": "", "content": "a"}]})"));
 }
 
@@ -414,7 +423,7 @@ TEST(ChatRequest, OriginalDetailIsHigh) {
 
 TEST(ChatRequest, UnknownMembersAreListedOnce) {
   const auto request =
-      parse_chat_request(chat(R"("nosuch": 1, "user": "u", "metadata": {}, "other": {})"));
+      parse_chat_request(chat_body(R"("nosuch": 1, "user": "u", "metadata": {}, "other": {})"));
   ASSERT_TRUE(request) << request.error().message;
   EXPECT_EQ(request->unknown, (std::vector<std::string>{"nosuch", "other"}));
 }
@@ -457,7 +466,8 @@ TEST(ChatRequest, RefusesBodiesThatAreNoRequest) {
     ASSERT_FALSE(request) << body;
     EXPECT_EQ(request.error().code, ErrorCode::kInvalid) << body;
   }
-  const std::string deep = chat("\"x\": " + std::string(100'000, '[') + std::string(100'000, ']'));
+  const std::string deep =
+      chat_body("\"x\": " + std::string(100'000, '[') + std::string(100'000, ']'));
   EXPECT_FALSE(parse_chat_request(deep));
 }
 
@@ -570,7 +580,7 @@ TEST(TokenizeRequest, TakesAPromptOrMessages) {
   }
   EXPECT_EQ(*parse_tokenize_request(R"({"prompt": "a", "add_special_tokens": false})")->prompt,
             "a");
-  EXPECT_TRUE(parse_tokenize_request(chat("\"return_token_strs\": true"))->chat);
+  EXPECT_TRUE(parse_tokenize_request(chat_body("\"return_token_strs\": true"))->chat);
   const auto content = parse_tokenize_request(R"({"content": "a", "add_special": true})");
   EXPECT_EQ(*content->prompt, "a");
   EXPECT_TRUE(content->add_special_tokens);

@@ -9,20 +9,21 @@
 namespace saccade::api {
 namespace {
 
-Result<ResponseRequest> read(const std::string& members, std::vector<ItemText> history = {}) {
+Result<ResponseRequest> read_response(const std::string& members,
+                                      std::vector<ItemText> history = {}) {
   TRY(ResponseRequest request, parse_response_request("{" + members + "}"));
   TRY_DO(add_conversation(request, history));
   return request;
 }
 
-ResponseRequest must(const std::string& members, std::vector<ItemText> history = {}) {
-  auto request = read(members, std::move(history));
+ResponseRequest must_read_response(const std::string& members, std::vector<ItemText> history = {}) {
+  auto request = read_response(members, std::move(history));
   EXPECT_TRUE(request) << members << ": " << request.error().message;
   return request ? *std::move(request) : ResponseRequest();
 }
 
 TEST(ResponseRequest, ATextIsOneMessageOfTheUser) {
-  const auto request = must(R"("input": "hi", "instructions": "Be brief.")");
+  const auto request = must_read_response(R"("input": "hi", "instructions": "Be brief.")");
   ASSERT_EQ(request.chat.messages.size(), 2u);
   EXPECT_EQ(request.chat.messages[0].role, "system");
   EXPECT_EQ(request.chat.messages[0].content[0].text, "Be brief.");
@@ -30,11 +31,11 @@ TEST(ResponseRequest, ATextIsOneMessageOfTheUser) {
   EXPECT_FALSE(request.chat.messages[1].has_parts);
   EXPECT_EQ(request.chat.messages[1].content[0].text, "hi");
   EXPECT_TRUE(request.store);
-  EXPECT_EQ(must(R"("input": "hi", "instructions": "")").chat.messages.size(), 1u);
+  EXPECT_EQ(must_read_response(R"("input": "hi", "instructions": "")").chat.messages.size(), 1u);
 }
 
 TEST(ResponseRequest, ItemsBecomeMessages) {
-  const auto request = must(R"("input": [
+  const auto request = must_read_response(R"("input": [
       {"role": "user", "content": [{"type": "input_text", "text": "What?"},
         {"type": "input_image", "image_url": "data:image/png;base64,AA", "detail": "low"}]},
       {"type": "reasoning", "id": "rs_1", "summary": [],
@@ -70,7 +71,7 @@ TEST(ResponseRequest, TheConversationGoesOn) {
   const auto turn = std::make_shared<const std::string>(R"([{"role": "user", "content": "a"}])");
   const auto said = std::make_shared<const std::string>(
       R"([{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "b"}]}])");
-  const auto request = must(R"("input": "c", "instructions": "new")", {turn, said});
+  const auto request = must_read_response(R"("input": "c", "instructions": "new")", {turn, said});
   ASSERT_EQ(request.chat.messages.size(), 4u);
   EXPECT_EQ(request.chat.messages[0].content[0].text, "new");
   EXPECT_EQ(request.chat.messages[2].content[0].text, "b");
@@ -78,7 +79,7 @@ TEST(ResponseRequest, TheConversationGoesOn) {
 }
 
 TEST(ResponseRequest, ToolsAndFormAreChats) {
-  const auto request = must(R"("input": "x", "max_output_tokens": 7, "top_k": 3,
+  const auto request = must_read_response(R"("input": "x", "max_output_tokens": 7, "top_k": 3,
       "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}],
       "tool_choice": {"type": "function", "name": "f"}, "parallel_tool_calls": false,
       "text": {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}}})");
@@ -93,7 +94,7 @@ TEST(ResponseRequest, ToolsAndFormAreChats) {
 }
 
 TEST(ResponseRequest, WhatAsksForNothingPasses) {
-  const auto request = must(R"("input": "x", "background": false, "include": [],
+  const auto request = must_read_response(R"("input": "x", "background": false, "include": [],
       "max_tool_calls": null, "truncation": "disabled", "service_tier": "auto", "n": 1,
       "reasoning": {"effort": "low"}, "user": "u", "metadata": {"a": "b"},
       "stream_options": {"include_obfuscation": false}, "text": {"format": {"type": "text"}},
@@ -103,16 +104,17 @@ TEST(ResponseRequest, WhatAsksForNothingPasses) {
 }
 
 TEST(ResponseRequest, EffortAndVerbosityAreShownToTheTemplate) {
-  EXPECT_EQ(must(R"("input": "a", "reasoning": {"effort": "high"}, "text": {"verbosity": "low"})")
+  EXPECT_EQ(must_read_response(
+                R"("input": "a", "reasoning": {"effort": "high"}, "text": {"verbosity": "low"})")
                 .chat.chat_template_kwargs,
             (json::object{
                 {"verbosity", "low"}, {"reasoning_effort", "high"}, {"enable_thinking", true}}));
-  EXPECT_TRUE(
-      must(R"("input": "a", "reasoning": {"summary": "auto"})").chat.chat_template_kwargs.empty());
+  EXPECT_TRUE(must_read_response(R"("input": "a", "reasoning": {"summary": "auto"})")
+                  .chat.chat_template_kwargs.empty());
 }
 
 TEST(ResponseRequest, SomeToolsAreAllowed) {
-  const auto request = must(
+  const auto request = must_read_response(
       R"("input": "a", "tools": [{"type": "function", "name": "f"}, {"type": "function", "name": "g"}],
          "tool_choice": {"type": "allowed_tools", "mode": "required",
                          "tools": [{"type": "function", "name": "g"}]})");
@@ -121,25 +123,25 @@ TEST(ResponseRequest, SomeToolsAreAllowed) {
 }
 
 TEST(ResponseRequest, LogprobsAreIncluded) {
-  const auto request =
-      must(R"("input": "x", "include": ["message.output_text.logprobs"], "top_logprobs": 3)");
+  const auto request = must_read_response(
+      R"("input": "x", "include": ["message.output_text.logprobs"], "top_logprobs": 3)");
   EXPECT_TRUE(request.chat.logprobs);
   EXPECT_EQ(request.chat.top_logprobs, 3);
-  EXPECT_FALSE(must(R"("input": "x", "top_logprobs": 0)").chat.logprobs);
+  EXPECT_FALSE(must_read_response(R"("input": "x", "top_logprobs": 0)").chat.logprobs);
   // What cannot change an answer may be asked for.
-  EXPECT_FALSE(must(R"("input": "x", "include": ["reasoning.encrypted_content",
+  EXPECT_FALSE(must_read_response(R"("input": "x", "include": ["reasoning.encrypted_content",
       "file_search_call.results", "web_search_call.action.sources"])")
                    .chat.logprobs);
 }
 
-struct Refused {
+struct RefusedResponse {
   std::string members;
   std::string param;
   std::string says;
 };
 
 TEST(ResponseRequest, RefusalsNameTheMember) {
-  const Refused cases[] = {
+  const RefusedResponse cases[] = {
       {R"("instructions": "x")", "input", "missing"},
       {R"("input": [])", "input", "empty"},
       {R"("input": [], "instructions": "x")", "input", "empty"},
@@ -188,8 +190,8 @@ TEST(ResponseRequest, RefusalsNameTheMember) {
       {R"("input": "x", "previous_response_id": 5)", "previous_response_id", "string"},
       {R"("input": "x", "request_id": "r")", "request_id", "server"},
   };
-  for (const Refused& one : cases) {
-    const auto request = read(one.members);
+  for (const RefusedResponse& one : cases) {
+    const auto request = read_response(one.members);
     ASSERT_FALSE(request) << one.members;
     EXPECT_EQ(request.error().code, ErrorCode::kInvalid) << one.members;
     const std::string& message = request.error().message;

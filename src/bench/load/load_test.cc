@@ -63,7 +63,7 @@ void pace(Load& load, Nanos gap) {
   }
 }
 
-RunLog run(Load& load) {
+RunLog run_whole(Load& load) {
   auto log = run_load(load.settings, load.arrivals, load.requests, {PromptRecord{}}, RunHeader{},
                       load.control);
   EXPECT_TRUE(log) << log.error().message;
@@ -91,7 +91,7 @@ TEST(LoadRunner, LogsEveryRequestAndEvent) {
     const auto load = make_load(server->port(), 100, 8);
     load->settings.threads = threads;
     load->settings.keep_answers = true;
-    const RunLog log = run(*load);
+    const RunLog log = run_whole(*load);
     EXPECT_EQ(log.stop_reason, "complete");
     ASSERT_EQ(log.requests.size(), 100u);
     EXPECT_EQ(classes(log), (std::map<std::string, int>{{"none", 100}}));
@@ -131,7 +131,7 @@ TEST(MockServer, SaysWhenItWrote) {
   const auto server = MockServer::start(settings).value();
   EXPECT_EQ(server->counts().ttft_ms, 0);
   const auto load = make_load(server->port(), 4, 8);
-  EXPECT_EQ(classes(run(*load)), (std::map<std::string, int>{{"none", 4}}));
+  EXPECT_EQ(classes(run_whole(*load)), (std::map<std::string, int>{{"none", 4}}));
   const MockCounts counts = server->counts();
   EXPECT_GE(counts.ttft_ms, 5);
   EXPECT_GT(counts.itl_ms, 0);
@@ -147,7 +147,7 @@ TEST(LoadRunner, CountsTokensThatShareEvents) {
   const auto load =
       make_load(server->port(), 5, 10,
                 R"("stream_options":{"include_usage":true,"continuous_usage_stats":true},)");
-  const RunLog log = run(*load);
+  const RunLog log = run_whole(*load);
   for (std::size_t i = 0; i < log.requests.size(); ++i) {
     std::vector<std::int32_t> tokens;
     for (const LoggedEvent& event : log.events_of(i)) tokens.push_back(event.tokens);
@@ -162,7 +162,7 @@ TEST(LoadRunner, MeasuresWhatWasProgrammed) {
   const auto server = MockServer::start(settings).value();
   const auto load = make_load(server->port(), 60, 8);
   pace(*load, 5 * kMillisecond);
-  const RunLog log = run(*load);
+  const RunLog log = run_whole(*load);
   std::vector<Nanos> ttft;
   std::vector<Nanos> itl;
   for (std::size_t i = 0; i < log.requests.size(); ++i) {
@@ -189,7 +189,7 @@ TEST(LoadRunner, AnswersThatAreNotStreamed) {
   for (LoadRequest& request : load->requests) {
     request.body = {std::make_shared<const std::string>(R"({"max_tokens":4,"stream":false})")};
   }
-  const RunLog log = run(*load);
+  const RunLog log = run_whole(*load);
   EXPECT_EQ(classes(log), (std::map<std::string, int>{{"none", 3}}));
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_FALSE(log.requests[i].streamed);
@@ -221,7 +221,7 @@ TEST(LoadRunner, LargeBodiesAreShared) {
     return 0.0;
   };
   const double before = peak();
-  const RunLog log = run(*load);
+  const RunLog log = run_whole(*load);
   EXPECT_EQ(classes(log), (std::map<std::string, int>{{"none", 256}}));
   for (const RequestRecord& request : log.requests) EXPECT_GT(request.body_bytes, kBody);
   EXPECT_LT(peak() - before, 256e6);
@@ -251,7 +251,7 @@ TEST(LoadRunner, ErrorsGetTheirClass) {
   for (int i = 0; i < kRequests; ++i) {
     ++expected[class_of.at(mock_fate(settings, static_cast<std::uint64_t>(i)))];
   }
-  const RunLog log = run(*load);
+  const RunLog log = run_whole(*load);
   EXPECT_EQ(classes(log), expected);
   for (const RequestRecord& record : log.requests) {
     if (record.failure != TransportFailure::kNone || record.status != 200) {
@@ -270,7 +270,7 @@ TEST(LoadRunner, NobodyListens) {
     port = listener.port();
   }
   const auto load = make_load(port, 5);
-  const RunLog log = run(*load);
+  const RunLog log = run_whole(*load);
   EXPECT_EQ(classes(log), (std::map<std::string, int>{{"connect", 5}}));
 }
 
@@ -281,7 +281,7 @@ TEST(LoadRunner, TheCapHoldsAndTheQueueIsTimed) {
   const auto load = make_load(server->port(), 20, 1);
   load->settings.max_concurrency = 4;
   load->settings.threads = 2;
-  const RunLog log = run(*load);
+  const RunLog log = run_whole(*load);
   ASSERT_EQ(log.requests.size(), 20u);
   std::vector<std::pair<Nanos, int>> changes;
   Nanos longest_queue = 0;
@@ -308,7 +308,7 @@ TEST(LoadRunner, AClosedLoopSchedulesWhenASlotIsFree) {
   const auto load = make_load(server->port(), 12, 1);
   load->arrivals = closed_loop_arrivals(12);
   load->settings.max_concurrency = 3;
-  const RunLog log = run(*load);
+  const RunLog log = run_whole(*load);
   ASSERT_EQ(log.requests.size(), 12u);
   for (const RequestRecord& record : log.requests) EXPECT_EQ(record.scheduled, record.admitted);
   EXPECT_GE(log.requests.back().scheduled, 3 * 5 * kMillisecond);
@@ -325,7 +325,7 @@ TEST(LoadRunner, ADurationEndsTheRunAndNothingIsForgotten) {
   load->settings.max_concurrency = 5;
   load->settings.duration = 200 * kMillisecond;
   load->settings.drain_limit = 100 * kMillisecond;
-  const RunLog log = run(*load);
+  const RunLog log = run_whole(*load);
   EXPECT_EQ(log.stop_reason, "duration");
   EXPECT_EQ(classes(log).size(), 1u);
   EXPECT_GE(classes(log)["unfinished"], 60);  // all that were due: 5 that hang, the others queued
@@ -345,7 +345,7 @@ TEST(LoadRunner, StopKeepsWhatIsThere) {
   load->control.on_progress = [&](const LoadProgress& progress) {
     if (progress.started > 50 && progress.elapsed > 250 * kMillisecond) load->control.stop = true;
   };
-  const RunLog log = run(*load);
+  const RunLog log = run_whole(*load);
   EXPECT_EQ(log.stop_reason, "interrupted");
   EXPECT_GT(log.requests.size(), 20u);
   EXPECT_FALSE(log.events.empty());
@@ -361,7 +361,7 @@ TEST(LoadRunner, AStallIsSeenByEveryRequestDueInIt) {
   const auto server = MockServer::start(settings).value();
   const auto load = make_load(server->port(), 400, 1);
   pace(*load, 5 * kMillisecond);
-  const RunLog log = run(*load);
+  const RunLog log = run_whole(*load);
   ASSERT_EQ(log.requests.size(), 400u);
   // The stall counts from the first arrival, which lies between the first start and the first end.
   Nanos first_start = log.requests.front().start;
@@ -396,7 +396,7 @@ TEST(LoadRunner, ConversationsGoOn) {
     next.request.turn = record.turn + 1;
     return std::optional(next);
   };
-  const RunLog log = run(*load);
+  const RunLog log = run_whole(*load);
   ASSERT_EQ(log.requests.size(), 12u);
   std::map<int, Nanos> last_end;
   std::map<int, int> turns;
@@ -418,7 +418,7 @@ TEST(LoadRunner, ReportsProgress) {
   std::vector<LoadProgress> seen;
   load->control.progress_period = 50 * kMillisecond;
   load->control.on_progress = [&](const LoadProgress& progress) { seen.push_back(progress); };
-  run(*load);
+  run_whole(*load);
   ASSERT_GT(seen.size(), 3u);
   EXPECT_EQ(seen.back().ended, 100u);
   EXPECT_EQ(seen.back().in_flight(), 0u);

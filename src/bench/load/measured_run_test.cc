@@ -9,9 +9,9 @@
 namespace saccade::bench {
 namespace {
 
-constexpr EventKinds kText = kChoicesEvent | kContentEvent;
-constexpr EventKinds kThought = kChoicesEvent | kReasoningEvent;
-constexpr EventKinds kFinish = kChoicesEvent | kFinishEvent;
+constexpr EventKinds kMeasuredText = kChoicesEvent | kContentEvent;
+constexpr EventKinds kMeasuredThought = kChoicesEvent | kReasoningEvent;
+constexpr EventKinds kMeasuredFinish = kChoicesEvent | kFinishEvent;
 
 RequestMetrics measured(HandRequest request, bool with_tokenizer) {
   request.end_ms = 400;
@@ -22,10 +22,11 @@ RequestMetrics measured(HandRequest request, bool with_tokenizer) {
 
 // Four tokens as two and two: a tokenizer tells, without one nobody knows.
 TEST(CountAnswers, EventsOfSeveralTokens) {
-  const HandRequest request = {
-      .events = {{100, kText, kUnknownTokens, 2}, {200, kText, kUnknownTokens, 2}, {210, kFinish}},
-      .completion_tokens = 4,
-      .answer = "abcd"};
+  const HandRequest request = {.events = {{100, kMeasuredText, kUnknownTokens, 2},
+                                          {200, kMeasuredText, kUnknownTokens, 2},
+                                          {210, kMeasuredFinish}},
+                               .completion_tokens = 4,
+                               .answer = "abcd"};
   EXPECT_FALSE(measured(request, false).tpot);
   const RequestMetrics told = measured(request, true);
   EXPECT_FALSE(told.unsplit);
@@ -44,7 +45,7 @@ TEST(CountAnswers, EventsOfSeveralTokens) {
 // known; and what is one token an event is left as it is.
 TEST(CountAnswers, OnlyWhereItsNumbersAreTheServers) {
   HandRequest request = {
-      .events = {{100, kText, kUnknownTokens, 3}, {200, kText, kUnknownTokens, 3}},
+      .events = {{100, kMeasuredText, kUnknownTokens, 3}, {200, kMeasuredText, kUnknownTokens, 3}},
       .completion_tokens = 4,
       .answer = "abcdef"};
   EXPECT_FALSE(measured(request, true).tpot);  // six letters, four tokens
@@ -56,7 +57,7 @@ TEST(CountAnswers, OnlyWhereItsNumbersAreTheServers) {
   EXPECT_FALSE(measured(request, true).tpot);
 
   HandRequest single = {
-      .events = {{100, kText, kUnknownTokens, 1}, {200, kText, kUnknownTokens, 1}},
+      .events = {{100, kMeasuredText, kUnknownTokens, 1}, {200, kMeasuredText, kUnknownTokens, 1}},
       .completion_tokens = 2,
       .answer = "ab"};
   RunLog log = hand_log({single});
@@ -66,19 +67,20 @@ TEST(CountAnswers, OnlyWhereItsNumbersAreTheServers) {
 
 // Thoughts and the answer are texts of their own; an end token has no text.
 TEST(CountAnswers, ThoughtsAndTheEnd) {
-  HandRequest request = {
-      .events = {{100, kText, kUnknownTokens, 2}, {200, kText, kUnknownTokens, 3}, {210, kFinish}},
-      .completion_tokens = 6,
-      .answer = "abcde"};
+  HandRequest request = {.events = {{100, kMeasuredText, kUnknownTokens, 2},
+                                    {200, kMeasuredText, kUnknownTokens, 3},
+                                    {210, kMeasuredFinish}},
+                         .completion_tokens = 6,
+                         .answer = "abcde"};
   EXPECT_TRUE(measured(request, true).tpot);
   request.completion_tokens = 7;
   EXPECT_FALSE(measured(request, true).tpot);
 
-  RunLog log =
-      hand_log({{.end_ms = 300,
-                 .events = {{100, kThought, kUnknownTokens, 3}, {200, kText, kUnknownTokens, 2}},
-                 .completion_tokens = 5,
-                 .answer = "de"}});
+  RunLog log = hand_log({{.end_ms = 300,
+                          .events = {{100, kMeasuredThought, kUnknownTokens, 3},
+                                     {200, kMeasuredText, kUnknownTokens, 2}},
+                          .completion_tokens = 5,
+                          .answer = "de"}});
   std::string& text = log.text;
   log.requests[0].reasoning = {text.size(), 3};
   text += "abc";

@@ -12,7 +12,7 @@
 namespace saccade::bench {
 namespace {
 
-const json::object& golden() {
+const json::object& golden_statistics() {
   static const json::value file = [] {
     auto parsed = json::parse_file(SACCADE_SOURCE_DIR "/tests/golden/bench/statistics.json");
     EXPECT_TRUE(parsed) << parsed.error().message;
@@ -43,7 +43,7 @@ TEST(Statistics, ARankIsTheOneItNames) {
 }
 
 TEST(Statistics, DescribesAsNumpy) {
-  for (const json::value& s : golden().at("samples").as_array()) {
+  for (const json::value& s : golden_statistics().at("samples").as_array()) {
     const std::string name(s.at("name").as_string());
     const Distribution d(numbers(s.at("values")));
     expect_close(d.mean(), number(s.at("mean")), name);
@@ -70,7 +70,7 @@ TEST(Statistics, DescribesAsNumpy) {
 }
 
 TEST(Statistics, ComparesAsScipy) {
-  for (const json::value& pair : golden().at("pairs").as_array()) {
+  for (const json::value& pair : golden_statistics().at("pairs").as_array()) {
     const std::string name(pair.at("name").as_string());
     const auto a = numbers(pair.at("a"));
     const auto b = numbers(pair.at("b"));
@@ -89,19 +89,19 @@ TEST(Statistics, ComparesAsScipy) {
 }
 
 TEST(Statistics, DistributionFunctions) {
-  for (const json::value& row : golden().at("student_quantiles").as_array())
+  for (const json::value& row : golden_statistics().at("student_quantiles").as_array())
     expect_close(student_quantile(number(row.at(0)), number(row.at(1))), number(row.at(2)), "t");
-  for (const json::value& row : golden().at("binomial").as_array())
+  for (const json::value& row : golden_statistics().at("binomial").as_array())
     expect_close(binomial_cdf(row.at(0).as_int64(), row.at(1).as_int64(), number(row.at(2))),
                  number(row.at(3)), "binomial");
-  for (const json::value& row : golden().at("beta").as_array())
+  for (const json::value& row : golden_statistics().at("beta").as_array())
     expect_close(incomplete_beta(number(row.at(0)), number(row.at(1)), number(row.at(2))),
                  number(row.at(3)), "beta");
 }
 
 TEST(Statistics, Holm) {
-  const auto adjusted = holm_adjusted(numbers(golden().at("holm").at("p")));
-  const auto want = numbers(golden().at("holm").at("adjusted"));
+  const auto adjusted = holm_adjusted(numbers(golden_statistics().at("holm").at("p")));
+  const auto want = numbers(golden_statistics().at("holm").at("adjusted"));
   for (std::size_t i = 0; i < want.size(); ++i) expect_close(adjusted[i], want[i], "holm");
 }
 

@@ -17,7 +17,7 @@
 namespace saccade::bench {
 namespace {
 
-std::string golden(const std::string& name) {
+std::string golden_report(const std::string& name) {
   auto text = read_text_file(SACCADE_SOURCE_DIR "/tests/golden/bench/" + name);
   EXPECT_TRUE(text) << text.error().message;
   return text.value_or("");
@@ -25,7 +25,7 @@ std::string golden(const std::string& name) {
 
 const RunLog& golden_run() {
   static const RunLog log = [] {
-    auto read = parse_run_log(golden("run.jsonl"));
+    auto read = parse_run_log(golden_report("run.jsonl"));
     EXPECT_TRUE(read) << read.error().message;
     return read.value_or(RunLog());
   }();
@@ -71,9 +71,9 @@ VllmReportSettings settings(VllmLabels labels) {
 
 TEST(Reports, VllmBlocksByteForByte) {
   EXPECT_EQ(vllm_block(golden_run(), metrics_by("vllm"), settings(VllmLabels::kCurrent)),
-            golden("vllm_block.txt"));
+            golden_report("vllm_block.txt"));
   EXPECT_EQ(vllm_block(golden_run(), metrics_by("vllm-2024"), settings(VllmLabels::k2024)),
-            golden("vllm_2024_block.txt"));
+            golden_report("vllm_2024_block.txt"));
 }
 
 TEST(Reports, VllmJsonKeysAndValues) {
@@ -82,7 +82,7 @@ TEST(Reports, VllmJsonKeysAndValues) {
         std::tuple{VllmLabels::k2024, "vllm-2024", "vllm_2024.json"}}) {
     const auto got = json::parse(vllm_json(golden_run(), metrics_by(rules), settings(labels)));
     ASSERT_TRUE(got) << got.error().message;
-    expect_same(*got, *json::parse(golden(file)), rules);
+    expect_same(*got, *json::parse(golden_report(file)), rules);
   }
 }
 
@@ -119,7 +119,7 @@ TEST(Reports, SelectionsAreChecked) {
 }
 
 TEST(Reports, SglangBlockByteForByte) {
-  EXPECT_EQ(sglang_block(golden_run(), metrics_by("sglang")), golden("sglang_block.txt"));
+  EXPECT_EQ(sglang_block(golden_run(), metrics_by("sglang")), golden_report("sglang_block.txt"));
 }
 
 TEST(Reports, GenaiJson) {
@@ -127,18 +127,18 @@ TEST(Reports, GenaiJson) {
   const RunMetrics metrics = metrics_by("genai-bench");
   const auto got = json::parse(genai_json(golden_run(), metrics, level));
   ASSERT_TRUE(got) << got.error().message;
-  expect_same(*got, *json::parse(golden("genai.json")), "genai");
+  expect_same(*got, *json::parse(golden_report("genai.json")), "genai");
   EXPECT_TRUE(json::parse(genai_metadata_json(golden_run(), level)));
 }
 
 TEST(Reports, RequestsCsvByteForByte) {
-  EXPECT_EQ(requests_csv(golden_run(), metrics_by("saccade")), golden("requests.csv"));
+  EXPECT_EQ(requests_csv(golden_run(), metrics_by("saccade")), golden_report("requests.csv"));
 }
 
 TEST(Reports, MarkdownTableByteForByte) {
   const RunMetrics metrics = metrics_by("saccade");
   const std::vector<NamedRun> runs = {{"run 1", &golden_run(), &metrics}};
-  EXPECT_EQ(markdown_table(runs), golden("runs.md"));
+  EXPECT_EQ(markdown_table(runs), golden_report("runs.md"));
 }
 
 TEST(Reports, EmptyRuns) {

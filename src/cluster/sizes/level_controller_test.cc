@@ -10,10 +10,10 @@
 namespace saccade::cluster {
 namespace {
 
-constexpr Nanos kTarget = 2 * kSecond;
+constexpr Nanos kLevelTarget = 2 * kSecond;
 
 LevelController controller(const Clock& clock, std::int64_t top = 16384) {
-  return {kTarget, SizeLadder::halving(top, 256), clock};
+  return {kLevelTarget, SizeLadder::halving(top, 256), clock};
 }
 
 TEST(SizeLadder, HalvesByRootTwo) {
@@ -61,10 +61,10 @@ TEST(LevelController, JumpOfTheLoadOvershootsAsFarAsPredicted) {
     LevelController law = controller(clock);
     law.saw(16384);
     clock.advance(law.period());  // a step is due, as it is in the worst case just after the jump
-    const double edge = 0.35 * seconds(kTarget) + 1e-6;
+    const double edge = 0.35 * seconds(kLevelTarget) + 1e-6;
     const double peak = peak_wait(k, clock, law, law.level(), edge, 60);
     const double predicted =
-        0.35 * seconds(kTarget) + 1.5 * seconds(kTarget) * (k - 1 - std::log(k));
+        0.35 * seconds(kLevelTarget) + 1.5 * seconds(kLevelTarget) * (k - 1 - std::log(k));
     EXPECT_LE(peak, predicted) << k;
     EXPECT_GE(peak, 0.8 * predicted) << k;
     if (k == 2.0) {
@@ -82,11 +82,12 @@ TEST(LevelController, ThePhaseOfTheStepsCostsOnePeriodAtMost) {
       LevelController law = controller(clock);
       law.saw(16384);
       clock.advance(law.period() * phase / 10);
-      worst = std::max(worst, peak_wait(k, clock, law, law.level(), 0.35 * seconds(kTarget), 60));
+      worst =
+          std::max(worst, peak_wait(k, clock, law, law.level(), 0.35 * seconds(kLevelTarget), 60));
     }
     const double predicted =
-        0.35 * seconds(kTarget) + 1.5 * seconds(kTarget) * (k - 1 - std::log(k));
-    EXPECT_LE(worst, predicted + (k - 1) * seconds(kTarget) / 8) << k;
+        0.35 * seconds(kLevelTarget) + 1.5 * seconds(kLevelTarget) * (k - 1 - std::log(k));
+    EXPECT_LE(worst, predicted + (k - 1) * seconds(kLevelTarget) / 8) << k;
   }
 }
 
@@ -96,7 +97,7 @@ TEST(LevelController, SettlesWithinTheTargetAfterAJump) {
   law.saw(16384);
   peak_wait(3, clock, law, 16384, 0.5, 60);
   // The limit cycle about the dead band, from then on.
-  EXPECT_LE(peak_wait(3, clock, law, 16384, 0.5, 120), 0.5 * seconds(kTarget));
+  EXPECT_LE(peak_wait(3, clock, law, 16384, 0.5, 120), 0.5 * seconds(kLevelTarget));
   EXPECT_NEAR(law.level(), 16384 / 3.0, 0.4 * 16384 / 3.0);
 }
 
@@ -106,7 +107,7 @@ TEST(LevelController, FallsByEInOneAndAHalfTargetsAndRisesInFour) {
   law.saw(16384);
   for (int step = 0; step < 12; ++step) {  // 1.5 targets
     clock.advance(law.period());
-    law.update(kTarget);
+    law.update(kLevelTarget);
   }
   EXPECT_NEAR(law.level(), 16384 / std::exp(1.0), 0.01 * 16384);
   const double low = law.level();
@@ -122,11 +123,11 @@ TEST(LevelController, TheDeadBandHoldsTheLevel) {
   LevelController law = controller(clock);
   law.saw(16384);
   clock.advance(law.period());
-  law.update(kTarget);
+  law.update(kLevelTarget);
   const double level = law.level();
   for (const double share : {0.15, 0.25, 0.35}) {
     clock.advance(10 * law.period());
-    law.update(static_cast<Nanos>(share * static_cast<double>(kTarget)));
+    law.update(static_cast<Nanos>(share * static_cast<double>(kLevelTarget)));
     EXPECT_EQ(law.level(), level) << share;
   }
 }
@@ -137,14 +138,14 @@ TEST(LevelController, FallsFromTheLargestImageSeen) {
   LevelController law = controller(clock);
   for (int i = 0; i < 50; ++i) law.saw(1000 + i);
   clock.advance(law.period());
-  law.update(kTarget);
+  law.update(kLevelTarget);
   EXPECT_DOUBLE_EQ(law.level(), 1049 * 0.92);
   // Large ones are forgotten after 200 others.
   LevelController other = controller(clock);
   other.saw(16384);
   for (int i = 0; i < 200; ++i) other.saw(500);
   clock.advance(other.period());
-  other.update(kTarget);
+  other.update(kLevelTarget);
   EXPECT_DOUBLE_EQ(other.level(), 500 * 0.92);
 }
 
@@ -153,11 +154,11 @@ TEST(LevelController, CatchesUpOnEightStepsAtMost) {
   LevelController law = controller(clock);
   law.saw(16384);
   clock.advance(5 * law.period() + 1);
-  law.update(kTarget);
+  law.update(kLevelTarget);
   EXPECT_NEAR(law.level(), 16384 * std::pow(0.92, 5), 1e-6);
   // The rest of a period is not lost: the next step is due one nanosecond early.
   clock.advance(law.period() - 1);
-  law.update(kTarget);
+  law.update(kLevelTarget);
   EXPECT_NEAR(law.level(), 16384 * std::pow(0.92, 6), 1e-6);
 
   clock.advance(3600 * kSecond);  // an idle hour
@@ -175,7 +176,7 @@ TEST(LevelController, KeepsToTheFloorAndTheTop) {
   EXPECT_EQ(law.cap(), 1280);
   for (int i = 0; i < 100; ++i) {
     clock.advance(law.period());
-    law.update(100 * kTarget);
+    law.update(100 * kLevelTarget);
   }
   EXPECT_EQ(law.level(), 256);
   EXPECT_EQ(law.cap(), 256);
@@ -201,7 +202,7 @@ TEST(LevelController, AClockAtItsEndIsATimeLikeAnyOther) {
   law.saw(16384);
   while (clock.now() < kEnd - law.period()) {
     clock.advance(law.period());
-    law.update(kTarget);
+    law.update(kLevelTarget);
   }
   EXPECT_NEAR(law.level(), std::max(256.0, 16384 * std::pow(0.92, 39)), 1);
   clock.set(kEnd);

@@ -27,7 +27,7 @@ std::shared_ptr<const Vocabulary> small_vocabulary() {
   return std::make_shared<Vocabulary>(pieces, std::vector<TokenId>{end});
 }
 
-std::shared_ptr<const CompiledGrammar> compile(Grammar grammar) {
+std::shared_ptr<const CompiledGrammar> compile_matcher(Grammar grammar) {
   auto compiled = CompiledGrammar::create(std::move(grammar), small_vocabulary());
   EXPECT_TRUE(compiled) << compiled.error().message;
   return compiled.value_or(nullptr);
@@ -36,7 +36,7 @@ std::shared_ptr<const CompiledGrammar> compile(Grammar grammar) {
 std::shared_ptr<const CompiledGrammar> ebnf(std::string_view text) {
   auto grammar = parse_ebnf(text);
   EXPECT_TRUE(grammar) << grammar.error().message;
-  return compile(*std::move(grammar));
+  return compile_matcher(*std::move(grammar));
 }
 
 std::shared_ptr<const CompiledGrammar> regex(std::string_view text, RegexOptions options = {}) {
@@ -44,7 +44,7 @@ std::shared_ptr<const CompiledGrammar> regex(std::string_view text, RegexOptions
   const auto root = parse_regex(grammar, text, options);
   EXPECT_TRUE(root) << text << ": " << root.error().message;
   grammar.set_root(grammar.add_rule("root", *root));
-  return compile(std::move(grammar));
+  return compile_matcher(std::move(grammar));
 }
 
 bool matches(const std::shared_ptr<const CompiledGrammar>& grammar, std::string_view text) {

@@ -13,7 +13,7 @@
 namespace saccade {
 namespace {
 
-constexpr std::int64_t kBlock = 4;
+constexpr std::int64_t kObservedBlock = 4;
 
 // What somebody believes who knows nothing but what he is told.
 class Believer final : public CacheObserver {
@@ -40,18 +40,18 @@ class Believer final : public CacheObserver {
   int clears = 0;
 };
 
-std::unique_ptr<KvAllocator> make(Believer& believer, std::int64_t pages) {
+std::unique_ptr<KvAllocator> make_observed(Believer& believer, std::int64_t pages) {
   const std::vector<LayerSpec> layers = {{CacheKind::kFull, 0, 1, 1, 0, 1, 0},
                                          {CacheKind::kSlidingWindow, 5, 1, 1, 0, 1, 0}};
   KvSettings settings;
-  settings.plan.block_tokens = kBlock;
+  settings.plan.block_tokens = kObservedBlock;
   settings.pool_bytes = pages * 8;
   settings.max_sequences = 8;
   settings.observer = &believer;
   return KvAllocator::create(layers, settings).value();
 }
 
-void run(KvAllocator& kv, const PrefixContent& content) {
+void run_sequence(KvAllocator& kv, const PrefixContent& content) {
   KvSequence sequence;
   const auto tokens = static_cast<std::int64_t>(content.tokens.size());
   const KvShape shape{tokens, 0, {}};
@@ -67,10 +67,10 @@ void run(KvAllocator& kv, const PrefixContent& content) {
 
 TEST(CacheObserver, IsToldOfFullBlocksWithTheirParents) {
   Believer believer;
-  auto kv = make(believer, 64);
+  auto kv = make_observed(believer, 64);
   std::vector<std::int32_t> tokens(10);
   std::iota(tokens.begin(), tokens.end(), 1);
-  run(*kv, {tokens, {}, {}, "", 0});
+  run_sequence(*kv, {tokens, {}, {}, "", 0});
   ASSERT_EQ(believer.believed[0].size(), 2u);  // and half a block that has no name
   EXPECT_EQ(believer.last, (std::vector<std::int32_t>{5, 6, 7, 8}));
   std::size_t roots = 0;
@@ -81,9 +81,9 @@ TEST(CacheObserver, IsToldOfFullBlocksWithTheirParents) {
   EXPECT_EQ(roots, 1u);
   // The same again is no news; another salt is another name.
   const auto before = believer.believed;
-  run(*kv, {tokens, {}, {}, "", 0});
+  run_sequence(*kv, {tokens, {}, {}, "", 0});
   EXPECT_EQ(believer.believed, before);
-  run(*kv, {tokens, {}, {}, "salt", 0});
+  run_sequence(*kv, {tokens, {}, {}, "salt", 0});
   EXPECT_EQ(believer.believed[0].size(), 4u);
   kv->reset_prefix_cache();
   EXPECT_EQ(believer.clears, 1);
@@ -92,13 +92,13 @@ TEST(CacheObserver, IsToldOfFullBlocksWithTheirParents) {
 
 TEST(CacheObserver, IsToldOfAdapters) {
   Believer believer;
-  auto kv = make(believer, 64);
+  auto kv = make_observed(believer, 64);
   const std::vector<std::int32_t> tokens(8, 3);
-  run(*kv, {tokens, {}, {}, "", 0});
+  run_sequence(*kv, {tokens, {}, {}, "", 0});
   const auto plain = believer.believed[0];
   PrefixContent adapted{tokens, {}, {}, "", 0};
   adapted.adapter = {"digest", "style", 2};
-  run(*kv, adapted);
+  run_sequence(*kv, adapted);
   ASSERT_EQ(believer.believed[0].size(), 2 * plain.size());
   for (const std::uint64_t name : believer.believed[0])
     EXPECT_EQ(believer.adapters[name], plain.contains(name) ? "" : "style");
@@ -109,10 +109,10 @@ TEST(CacheObserver, NamesAreEqualInOtherProcesses) {
   const std::vector<PrefixImage> images = {{2, 6, 0, sha256("image")}};
   Believer one;
   Believer other;
-  run(*make(one, 64), {tokens, images, {}, "", 0});
-  auto kv = make(other, 640);
-  run(*kv, {std::vector<std::int32_t>(40, 9), {}, {}, "", 0});
-  run(*kv, {tokens, images, {}, "", 0});
+  run_sequence(*make_observed(one, 64), {tokens, images, {}, "", 0});
+  auto kv = make_observed(other, 640);
+  run_sequence(*kv, {std::vector<std::int32_t>(40, 9), {}, {}, "", 0});
+  run_sequence(*kv, {tokens, images, {}, "", 0});
   EXPECT_GT(one.images, 0u);
   for (const std::uint64_t name : one.believed[0]) EXPECT_TRUE(other.believed[0].contains(name));
 }
@@ -120,13 +120,13 @@ TEST(CacheObserver, NamesAreEqualInOtherProcesses) {
 // Through thousands of evictions what is believed is what is there.
 TEST(CacheObserver, BelievesWhatIsThere) {
   Believer believer;
-  auto kv = make(believer, 40);
+  auto kv = make_observed(believer, 40);
   Rng rng(7);
   for (int i = 0; i < 3000; ++i) {
     std::vector<std::int32_t> tokens(4 + rng.below(40));
     for (std::size_t t = 0; t < tokens.size(); ++t)
       tokens[t] = t < 12 ? static_cast<std::int32_t>(rng.below(2)) : static_cast<std::int32_t>(t);
-    run(*kv, {tokens, {}, {}, "", 0});
+    run_sequence(*kv, {tokens, {}, {}, "", 0});
     if (i % 500 == 0) kv->check();
     std::size_t believed = 0;
     for (const auto& [group, names] : believer.believed) believed += names.size();

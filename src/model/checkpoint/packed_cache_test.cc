@@ -85,7 +85,7 @@ class Matrices {
   std::vector<Wanted> wanted_;
 };
 
-Bytes bytes_of(const Device& device, const PackedWeight& weight) {
+Bytes packed_bytes(const Device& device, const PackedWeight& weight) {
   const PackedForm form = dynamic_cast<const RestoresPacked&>(device).form_of(weight);
   Bytes all;
   const auto add = [&](std::span<const std::byte> more) {
@@ -103,7 +103,7 @@ Bytes bytes_of(const Device& device, const PackedWeight& weight) {
 std::vector<Bytes> packed(std::span<const Wanted> wanted, Device& device, Device& by) {
   std::vector<Bytes> all;
   for (const Wanted& one : wanted)
-    all.push_back(bytes_of(device, *by.pack(one.parts, one.compute)));
+    all.push_back(packed_bytes(device, *by.pack(one.parts, one.compute)));
   return all;
 }
 

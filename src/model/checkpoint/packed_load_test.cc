@@ -22,7 +22,7 @@ constexpr std::int64_t kVocab = 70;
 constexpr std::int64_t kExperts = 3;
 
 // A model's destinations: stacked, tied, transposed, biased, by expert, of text and of a tower.
-struct Model {
+struct PackedModel {
   Linear qkv;
   Linear out;
   Linear tower;
@@ -93,7 +93,7 @@ class PackedLoad : public ::testing::Test {
     std::ofstream(folder_ / "model" / "model.safetensors", std::ios::binary) << header_ << data;
   }
   // The forms of all matrices; `cache`: null for none.
-  std::vector<std::string> load(Model& model, const WeightTypes& types, PackedCache* cache,
+  std::vector<std::string> load(PackedModel& model, const WeightTypes& types, PackedCache* cache,
                                 std::size_t& bytes) {
     auto weights = Weights::open((folder_ / "model").string(), {});
     EXPECT_TRUE(weights) << weights.error().message;
@@ -134,14 +134,14 @@ TEST_F(PackedLoad, IsTheLoadWithoutAndReadsNoMatrix) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     SCOPED_TRACE(i);
     const std::string key = fmt::format("{}", i);
-    Model plain;
+    PackedModel plain;
     std::size_t want_bytes = 0;
     const auto want = load(plain, all[i], nullptr, want_bytes);
     for (const bool held : {false, true}) {
       if (held) write(std::string(data_.size(), '\0'));
       auto cache = PackedCache::open((folder_ / "cache").string(), key, *device_);
       ASSERT_EQ(cache->holds(), held);
-      Model model;
+      PackedModel model;
       std::size_t got_bytes = 0;
       EXPECT_EQ(load(model, all[i], cache.get(), got_bytes), want);
       EXPECT_EQ(got_bytes, want_bytes);
@@ -158,14 +158,14 @@ TEST_F(PackedLoad, TypesThatTheKeyForgotAreFoundOut) {
   const auto open = [&] { return PackedCache::open((folder_ / "cache").string(), "", *device_); };
   std::size_t bytes = 0;
   {
-    Model model;
+    PackedModel model;
     auto cache = open();
     load(model, DType::kBf16, cache.get(), bytes);
     EXPECT_TRUE(cache->finish());
   }
-  Model plain;
+  PackedModel plain;
   const auto want = load(plain, codes, nullptr, bytes);
-  Model model;
+  PackedModel model;
   auto cache = open();
   ASSERT_TRUE(cache->holds());
   auto weights = Weights::open((folder_ / "model").string(), {});

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kPublished = SACCADE_SOURCE_DIR "/../shared/data/published/";
+const std::string kPublishedTensors = SACCADE_SOURCE_DIR "/../shared/data/published/";
 
 using Shapes = std::map<std::string, std::vector<std::int64_t>>;
 
@@ -54,17 +54,17 @@ Shapes read_tensors(const std::string& path) {
   return shapes;
 }
 
-struct PublishedModel {
+struct ModelOfTensors {
   std::string folder;
   std::string family;
   std::int64_t parameters;
   std::int64_t max_tokens;  // of an image
 };
 
-class PublishedTensors : public ::testing::TestWithParam<PublishedModel> {};
+class PublishedTensors : public ::testing::TestWithParam<ModelOfTensors> {};
 
 TEST_P(PublishedTensors, AreTheTables) {
-  const std::string directory = kPublished + GetParam().folder;
+  const std::string directory = kPublishedTensors + GetParam().folder;
   if (!fs::exists(directory + "/tensors.txt")) GTEST_SKIP() << directory << " is absent";
   const auto checkpoint = open_checkpoint(directory);
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
@@ -91,10 +91,10 @@ TEST_P(PublishedTensors, AreTheTables) {
 // 1B: without the head, which is tied.
 INSTANTIATE_TEST_SUITE_P(
     Checkpoints, PublishedTensors,
-    ::testing::Values(PublishedModel{"OpenGVLab--InternVL2-1B", "internvl2", 802276096, 3328},
-                      PublishedModel{"OpenGVLab--InternVL2-2B", "internvl2", 2205754368, 3328},
-                      PublishedModel{"OpenGVLab--InternVL2-8B", "internvl2", 8075365376, 3328},
-                      PublishedModel{"OpenGVLab--InternVL2-26B", "internvl2", 25514186112, 3328}),
+    ::testing::Values(ModelOfTensors{"OpenGVLab--InternVL2-1B", "internvl2", 802276096, 3328},
+                      ModelOfTensors{"OpenGVLab--InternVL2-2B", "internvl2", 2205754368, 3328},
+                      ModelOfTensors{"OpenGVLab--InternVL2-8B", "internvl2", 8075365376, 3328},
+                      ModelOfTensors{"OpenGVLab--InternVL2-26B", "internvl2", 25514186112, 3328}),
     [](const auto& model) {
       std::string name = model.param.folder;
       std::ranges::replace_if(

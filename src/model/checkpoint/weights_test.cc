@@ -245,7 +245,7 @@ TEST_F(WeightsTest, LoadingSaysHowFarItIs) {
 // Stacked experts of E4M3 and the same numbers in bf16 become the same weights, whether a family's
 // table has experts stacked or one by one.
 TEST_F(WeightsTest, StackedExpertsOfE4m3AreTheirNumbers) {
-  constexpr std::int64_t kExperts = 3;
+  constexpr std::int64_t kStacked = 3;
   constexpr std::int64_t kOut = 6;
   constexpr std::int64_t kIn = 5;
   constexpr std::int64_t kBlock = 4;  // 2 x 2 of an expert, cut off on both sides
@@ -259,8 +259,8 @@ TEST_F(WeightsTest, StackedExpertsOfE4m3AreTheirNumbers) {
   const auto scale_of = [](std::int64_t block) {
     return std::ldexp(1.0F, static_cast<int>(block) - 5);
   };
-  for (std::int64_t i = 0; i < kExperts * 4; ++i) put(scales, scale_of(i));
-  for (std::int64_t e = 0; e < kExperts; ++e) {
+  for (std::int64_t i = 0; i < kStacked * 4; ++i) put(scales, scale_of(i));
+  for (std::int64_t e = 0; e < kStacked; ++e) {
     for (std::int64_t o = 0; o < kOut; ++o) {
       for (std::int64_t i = 0; i < kIn; ++i) {
         // Of a sign, four bits of exponent and three of mantissa; none is a NaN or below the least
@@ -299,18 +299,18 @@ TEST_F(WeightsTest, StackedExpertsOfE4m3AreTheirNumbers) {
     write_text("model.safetensors", file);
     auto weights = Weights::open(directory_, {}, fp8);
     std::vector<float> all;
-    std::array<Linear, kExperts> linears;
+    std::array<Linear, kStacked> linears;
     WeightTable table;
-    for (std::size_t e = 0; e < kExperts && one_by_one; ++e) {
+    for (std::size_t e = 0; e < kStacked && one_by_one; ++e) {
       const std::string expert = fmt::format("l.mlp.experts.{}.", e);
       table.stacked(linears[e], {{expert + "gate_proj", 3}, {expert + "up_proj", 3}}, kIn,
                     Bias::kNo, MatrixRole::kTextLayer);
     }
     if (!one_by_one)
-      table.row({{name, {kExperts, kIn, kOut}, TensorKind::kExperts}},
+      table.row({{name, {kStacked, kIn, kOut}, TensorKind::kExperts}},
                 [&](const WeightTable::Tensors& tensors, Device& on,
                     DType compute) -> Result<std::size_t> {
-                  for (std::size_t e = 0; e < kExperts; ++e)
+                  for (std::size_t e = 0; e < kStacked; ++e)
                     linears[e].weight = on.pack({&tensors.matrices[e], 1}, compute);
                   return std::size_t{0};
                 });

@@ -13,9 +13,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kGoldens = SACCADE_SOURCE_DIR "/tests/golden/";
+const std::string kMistral3Goldens = SACCADE_SOURCE_DIR "/tests/golden/";
 
-UnloadedModel dummy_model(std::string_view family, std::string_view size) {
+UnloadedModel dummy_mistral3(std::string_view family, std::string_view size) {
   const DummyCheckpoint dummy = make_dummy(family, size);
   return create_model({"dummy",
                        json::parse(dummy.files[0].text).value().get_object(),
@@ -24,7 +24,7 @@ UnloadedModel dummy_model(std::string_view family, std::string_view size) {
       .value();
 }
 
-std::string creation_error(const Checkpoint& checkpoint) {
+std::string mistral3_error(const Checkpoint& checkpoint) {
   const auto model = create_model(checkpoint);
   return model ? "" : model.error().message;
 }
@@ -39,7 +39,7 @@ TEST(Mistral3Dummies, HaveThePublishedSizes) {
   for (const Size& size : {Size{"mistral-3", "24b", 24011361280, 55 * 55},
                            Size{"pixtral", "12b", 12682739712, 64 * 64}}) {
     SCOPED_TRACE(std::string(size.family));
-    const UnloadedModel model = dummy_model(size.family, size.name);
+    const UnloadedModel model = dummy_mistral3(size.family, size.name);
     EXPECT_EQ(parameter_count(model.network->weight_table().specs()), size.parameters);
     EXPECT_EQ(model.shape().max_image_tokens, size.image_tokens);
   }
@@ -71,26 +71,26 @@ TEST(Mistral3, RefusesWhatItCannotHonour) {
            Change{"mistral3/squares", "vision_config", "num_channels", "1", "1 channels"},
            Change{"mistral3/squares", "vision_config", "rope_theta", "-1", "rope_theta is -1"},
        }) {
-    Checkpoint checkpoint = open_checkpoint(kGoldens + change.checkpoint).value();
-    EXPECT_EQ(creation_error(checkpoint), "");
+    Checkpoint checkpoint = open_checkpoint(kMistral3Goldens + change.checkpoint).value();
+    EXPECT_EQ(mistral3_error(checkpoint), "");
     json::object& section = *change.section == '\0'
                                 ? checkpoint.config
                                 : checkpoint.config.at(change.section).get_object();
     section.erase(change.field);
     if (*change.value != '\0') section[change.field] = json::parse(change.value).value();
-    EXPECT_THAT(creation_error(checkpoint), HasSubstr(change.message))
+    EXPECT_THAT(mistral3_error(checkpoint), HasSubstr(change.message))
         << change.field << " " << change.value;
   }
-  Checkpoint checkpoint = open_checkpoint(kGoldens + "mistral3/squares").value();
+  Checkpoint checkpoint = open_checkpoint(kMistral3Goldens + "mistral3/squares").value();
   checkpoint.config["vision_feature_layer"] = 3;
-  EXPECT_EQ(creation_error(checkpoint), "") << "the last of three";
+  EXPECT_EQ(mistral3_error(checkpoint), "") << "the last of three";
   checkpoint.preprocessor["size"] = {{"height", 64}, {"width", 64}};
-  EXPECT_THAT(creation_error(checkpoint), HasSubstr("longest_edge"));
+  EXPECT_THAT(mistral3_error(checkpoint), HasSubstr("longest_edge"));
 }
 
 // Bounds keep the aspect as far as whole squares let them, and never leave nothing.
 TEST(Mistral3, BoundsMoveTheLongerSide) {
-  const UnloadedModel model = dummy_model("mistral-3", "24b");
+  const UnloadedModel model = dummy_mistral3("mistral-3", "24b");
   struct Case {
     int width, height;
     std::optional<std::int64_t> min_pixels, max_pixels, max_tokens;

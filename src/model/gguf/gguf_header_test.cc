@@ -15,10 +15,10 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::string message(const Result<GgufHeader>& header) {
+std::string refusal(const Result<GgufHeader>& header) {
   return header ? "no error" : header.error().message;
 }
-Result<GgufHeader> parse(const std::string& file) {
+Result<GgufHeader> parse_header(const std::string& file) {
   return parse_gguf(std::as_bytes(std::span(file)));
 }
 
@@ -40,8 +40,8 @@ TestGguf usual() {
 
 TEST(GgufHeader, ReadsWhatIsThere) {
   const std::string file = usual().bytes();
-  const auto header = parse(file);
-  ASSERT_TRUE(header) << message(header);
+  const auto header = parse_header(file);
+  ASSERT_TRUE(header) << refusal(header);
   const GgufMetadata& metadata = header->metadata;
   EXPECT_EQ(*metadata.get_string("general.architecture"), "qwen2");
   EXPECT_EQ(*metadata.get_int("a.uint"), 7);
@@ -75,8 +75,8 @@ TEST(GgufHeader, NumbersAreFinite) {
   file.number<double>("infinite", 12, -std::numeric_limits<double>::infinity());
   file.numbers<float>("list", 6, {0.5f, std::numeric_limits<float>::infinity()});
   const std::string bytes = file.bytes();
-  const auto header = parse(bytes);
-  ASSERT_TRUE(header) << message(header);
+  const auto header = parse_header(bytes);
+  ASSERT_TRUE(header) << refusal(header);
   const GgufMetadata& metadata = header->metadata;
   EXPECT_THAT(metadata.get_double("nan").error().message, HasSubstr("nan is nan, a finite number"));
   EXPECT_THAT(metadata.get_double_or("infinite", 1).error().message, HasSubstr("infinite is -inf"));
@@ -86,23 +86,23 @@ TEST(GgufHeader, NumbersAreFinite) {
 TEST(GgufHeader, RefusesEveryCut) {
   const std::string file = usual().bytes();
   for (std::size_t length = 0; length < file.size(); ++length) {
-    const auto header = parse(std::string(file.data(), length));
+    const auto header = parse_header(std::string(file.data(), length));
     if (header) ADD_FAILURE() << "accepted " << length << " of " << file.size() << " bytes";
   }
-  EXPECT_TRUE(parse(file));
+  EXPECT_TRUE(parse_header(file));
 }
 
 // Whatever byte is changed, what is accepted lies in the file.
 TEST(GgufHeader, WhatIsAcceptedIsThere) {
   const std::string file = usual().bytes();
-  const std::size_t end = parse(file)->data;
+  const std::size_t end = parse_header(file)->data;
   Rng rng(5);
   std::size_t accepted = 0;
   for (std::size_t at = 0; at < end; ++at) {
     for (const char change : {'\x01', '\x80', '\xff', static_cast<char>(rng.below(255) + 1)}) {
       std::string changed = file;
       changed[at] = static_cast<char>(changed[at] ^ change);
-      const auto header = parse(changed);
+      const auto header = parse_header(changed);
       if (!header) continue;
       ++accepted;
       std::size_t position = 0;
@@ -119,21 +119,21 @@ TEST(GgufHeader, WhatIsAcceptedIsThere) {
 TEST(GgufHeader, ErrorsNameTheField) {
   std::string file = usual().bytes();
   file[0] = 'X';
-  EXPECT_THAT(message(parse(file)), HasSubstr("not with GGUF's mark"));
+  EXPECT_THAT(refusal(parse_header(file)), HasSubstr("not with GGUF's mark"));
   file = usual().bytes();
   file[4] = 1;
-  EXPECT_THAT(message(parse(file)), HasSubstr("GGUF of version 1; 2 and 3 are read"));
+  EXPECT_THAT(refusal(parse_header(file)), HasSubstr("GGUF of version 1; 2 and 3 are read"));
   file[4] = 0;
   file[7] = 3;
-  EXPECT_THAT(message(parse(file)), HasSubstr("whose bytes go the other way"));
+  EXPECT_THAT(refusal(parse_header(file)), HasSubstr("whose bytes go the other way"));
   file = usual().bytes();
   file[15] = 1;
-  EXPECT_THAT(message(parse(file)), HasSubstr("tensors, limit 1048576"));
+  EXPECT_THAT(refusal(parse_header(file)), HasSubstr("tensors, limit 1048576"));
 
   const auto with = [](auto&& add) {
     TestGguf changed = usual();
     add(changed);
-    return message(parse(changed.bytes()));
+    return refusal(parse_header(changed.bytes()));
   };
   EXPECT_THAT(with([](TestGguf& g) { g.number<std::uint32_t>("a.uint", 4, 1); }),
               HasSubstr("a.uint is there twice"));

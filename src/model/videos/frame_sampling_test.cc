@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-json::object parsed(const std::string& text) { return json::parse(text)->get_object(); }
+json::object parsed_object(const std::string& text) { return json::parse(text)->get_object(); }
 
 FrameChoice choice(std::optional<double> fps, std::optional<std::int64_t> num_frames = {},
                    std::optional<std::int64_t> min_frames = {},
@@ -29,7 +29,7 @@ FrameChoice choice(std::optional<double> fps, std::optional<std::int64_t> num_fr
 FrameSampling sampling(SamplingRule rule, const std::string& preprocessor = "{}", int depth = 2) {
   FrameChoice own = kQwenFrames;
   if (rule == SamplingRule::kTimes) own.min_frames = 1;  // GLM-4.1V's
-  auto made = FrameSampling::parse(parsed(preprocessor), rule, depth, own);
+  auto made = FrameSampling::parse(parsed_object(preprocessor), rule, depth, own);
   EXPECT_TRUE(made) << made.error().message;
   return *made;
 }
@@ -109,7 +109,7 @@ TEST(FrameSampling, OtherNumbersStandAtEvenTimes) {
   // A checkpoint's number is not read, its longest duration is.
   EXPECT_EQ(sampling(rule, R"({"num_frames": 16})").indices({600, 10}, {})->size(), 120u);
   EXPECT_EQ(sampling(rule, R"({"max_duration": 5})").indices({600, 10}, {})->size(), 10u);
-  const auto refused = FrameSampling::parse(parsed(R"({"max_duration": 0})"), rule, 2);
+  const auto refused = FrameSampling::parse(parsed_object(R"({"max_duration": 0})"), rule, 2);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("max_duration is 0"));
 }
@@ -136,23 +136,23 @@ TEST(FrameSampling, TheNearestWishWins) {
 TEST(FrameSampling, FamiliesHaveNumbersOfTheirOwn) {
   const VideoFacts minute{1800, 30};
   const FrameChoice eight = {.fps = {}, .num_frames = 8, .min_frames = 1, .max_frames = 768};
-  const auto middles = FrameSampling::parse(parsed("{}"), SamplingRule::kMiddles, 1, eight);
+  const auto middles = FrameSampling::parse(parsed_object("{}"), SamplingRule::kMiddles, 1, eight);
   EXPECT_THAT(*middles->indices({16, 30}, {}), ElementsAre(1, 3, 5, 7, 9, 11, 13, 15));
   EXPECT_EQ(middles->indices(minute, choice(1))->size(), 60u);
   EXPECT_EQ(middles->indices(minute, choice(1, 5))->size(), 5u);
   EXPECT_THAT(*middles->indices({3, 30}, {}), ElementsAre(0, 1, 2));  // there are no eight
   const auto said =
-      FrameSampling::parse(parsed(R"({"fps": 0.5})"), SamplingRule::kMiddles, 1, eight);
+      FrameSampling::parse(parsed_object(R"({"fps": 0.5})"), SamplingRule::kMiddles, 1, eight);
   EXPECT_EQ(said->indices(minute, {})->size(), 30u);
 
   const FrameChoice smol = {.fps = 1, .num_frames = 64, .min_frames = 1, .max_frames = 768};
-  const auto inner = FrameSampling::parse(parsed("{}"), SamplingRule::kInner, 1, smol);
+  const auto inner = FrameSampling::parse(parsed_object("{}"), SamplingRule::kInner, 1, smol);
   EXPECT_EQ(inner->indices(minute, {})->size(), 60u);
   EXPECT_EQ(inner->indices(minute, choice({}, 9))->size(), 9u);
   EXPECT_EQ(inner->indices(minute, choice(2))->size(), 64u);
   EXPECT_EQ(inner->indices({300, 30}, choice({}, 64))->size(), 10u);  // one a second all the same
   const auto more =
-      FrameSampling::parse(parsed(R"({"num_frames": 7})"), SamplingRule::kInner, 1, smol);
+      FrameSampling::parse(parsed_object(R"({"num_frames": 7})"), SamplingRule::kInner, 1, smol);
   EXPECT_EQ(more->indices(minute, {})->size(), 7u);
   EXPECT_EQ(inner->indices(minute, choice({}, {}, {}, 6))->size(), 6u);
 }
@@ -168,7 +168,8 @@ TEST(FrameSampling, RefusesWhatIsOutOfRange) {
   }
   EXPECT_EQ(some.indices({0, 30}, {}).error().code, ErrorCode::kUndecodable);
   EXPECT_EQ(some.indices({10, 0}, {}).error().code, ErrorCode::kUndecodable);
-  const auto refused = FrameSampling::parse(parsed(R"({"max_frames": 0})"), SamplingRule::kEnds, 2);
+  const auto refused =
+      FrameSampling::parse(parsed_object(R"({"max_frames": 0})"), SamplingRule::kEnds, 2);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("max_frames is 0"));
 }

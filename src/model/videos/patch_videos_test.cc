@@ -10,10 +10,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-json::object object(std::string_view text) { return json::parse(text).value().get_object(); }
+json::object video_object(std::string_view text) { return json::parse(text).value().get_object(); }
 
-PatchVideos published() {
-  return PatchVideos::parse(object(R"({"min_pixels": 3136, "max_pixels": 12845056, "patch_size": 14,
+PatchVideos published_videos() {
+  return PatchVideos::parse(
+             video_object(R"({"min_pixels": 3136, "max_pixels": 12845056, "patch_size": 14,
       "temporal_patch_size": 2, "merge_size": 2})"))
       .value();
 }
@@ -25,7 +26,7 @@ VideoControls frames(std::int64_t count) {
 }
 
 TEST(PatchVideos, GroupsFramesByTwo) {
-  const PatchVideos videos = published();
+  const PatchVideos videos = published_videos();
   for (const auto& [count, groups] : {std::pair{1, 1}, {2, 1}, {3, 2}, {4, 2}, {33, 17}}) {
     const ImageLayout layout = videos.layout(640, 480, frames(count)).value();
     EXPECT_EQ(layout.grid_t, groups) << count;
@@ -36,7 +37,7 @@ TEST(PatchVideos, GroupsFramesByTwo) {
 }
 
 TEST(PatchVideos, FramesShareABudget) {
-  const PatchVideos videos = published();
+  const PatchVideos videos = published_videos();
   for (const std::int64_t count : {2, 8, 64}) {
     VideoControls controls = frames(count);
     controls.total_pixels = 400'000;
@@ -44,7 +45,7 @@ TEST(PatchVideos, FramesShareABudget) {
     EXPECT_LE(layout.tokens * 784, 400'000) << count;
     EXPECT_GE(layout.tokens * 784, 200'000) << count;
     controls.total_pixels.reset();
-    controls.frame.processor_kwargs = object(R"({"total_pixels": 400000})");
+    controls.frame.processor_kwargs = video_object(R"({"total_pixels": 400000})");
     EXPECT_EQ(videos.layout(1280, 720, controls).value().tokens, layout.tokens);
   }
   // Never so little that no frame fits: 5 % over the least.
@@ -62,7 +63,7 @@ TEST(PatchVideos, WithoutBoundsHasTheVideoProcessorsOwn) {
 }
 
 PatchVideos of_volume(std::string_view config) {
-  return PatchVideos::parse(object(config), kVolumeVideos).value();
+  return PatchVideos::parse(video_object(config), kVolumeVideos).value();
 }
 
 TEST(PatchVideos, BoundsAreOfTheWholeVolume) {
@@ -91,7 +92,7 @@ TEST(PatchVideos, WithoutBoundsAVolumeHasTheVideoProcessorsOwn) {
 }
 
 TEST(PatchVideos, RefusesWhatIsNoVideo) {
-  const PatchVideos videos = published();
+  const PatchVideos videos = published_videos();
   EXPECT_FALSE(videos.layout(100, 100, frames(0)));
   EXPECT_FALSE(videos.layout(100, 100, frames(std::int64_t{1} << 40)));
   EXPECT_FALSE(videos.layout(1, 201, frames(2)));
@@ -106,12 +107,12 @@ TEST(PatchVideos, RefusesWhatIsNoVideo) {
   few_of_an_hour.fps = 8 / 3600.0;
   EXPECT_TRUE(videos.layout(100, 100, few_of_an_hour));
   VideoControls controls = frames(2);
-  controls.frame.processor_kwargs = object(R"({"num_frames": 4})");
+  controls.frame.processor_kwargs = video_object(R"({"num_frames": 4})");
   EXPECT_THAT(videos.layout(100, 100, controls).error().message, HasSubstr("num_frames"));
-  controls.frame.processor_kwargs = object(R"({"total_pixels": 0})");
+  controls.frame.processor_kwargs = video_object(R"({"total_pixels": 0})");
   EXPECT_THAT(videos.layout(100, 100, controls).error().message, HasSubstr("total_pixels"));
-  EXPECT_FALSE(PatchVideos::parse(object(R"({"do_resize": false})")));
-  EXPECT_FALSE(PatchVideos::parse(object(R"({"resample": 6})")));
+  EXPECT_FALSE(PatchVideos::parse(video_object(R"({"do_resize": false})")));
+  EXPECT_FALSE(PatchVideos::parse(video_object(R"({"resample": 6})")));
 }
 
 }  // namespace

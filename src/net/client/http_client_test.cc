@@ -52,7 +52,7 @@ TEST(Url, Parses) {
 }
 
 TEST(HttpClient, SendsAndReceives) {
-  const auto server = serve(echo);
+  const auto server = serve_on_any_port(echo_target);
   const auto client = make_client();
   ClientRequest request = request_to(server->port(), "/p?q=1", {"one ", "", "two"});
   request.headers = {{"X-Mine", "a\r\nX-Other: b"}};
@@ -71,7 +71,7 @@ TEST(HttpClient, SendsAndReceives) {
 }
 
 TEST(HttpClient, ReusesConnections) {
-  const auto server = serve(echo);
+  const auto server = serve_on_any_port(echo_target);
   const auto client = make_client();
   for (int i = 0; i < 5; ++i) {
     const auto response = client->send(request_to(server->port()));
@@ -91,7 +91,7 @@ TEST(HttpClient, ReusesConnections) {
 }
 
 TEST(HttpClient, HeadHasNoBody) {
-  const auto server = serve(echo);
+  const auto server = serve_on_any_port(echo_target);
   const auto client = make_client();
   for (int i = 0; i < 2; ++i) {
     ClientRequest request = request_to(server->port());
@@ -104,7 +104,7 @@ TEST(HttpClient, HeadHasNoBody) {
 }
 
 TEST(HttpClient, StreamsManyAtOnce) {
-  const auto server = serve([](const HttpRequest&, const Responder& responder) {
+  const auto server = serve_on_any_port([](const HttpRequest&, const Responder& responder) {
     responder.start_stream();
     for (int i = 0; i < 20; ++i) responder.write("data: " + std::to_string(i) + "\n\n");
     responder.end_stream();
@@ -138,7 +138,7 @@ TEST(HttpClient, StreamsManyAtOnce) {
 TEST(HttpClient, LargeBodiesSharedByManyRequests) {
   HttpServerSettings server_settings;
   std::atomic<std::size_t> received{0};
-  const auto server = serve(
+  const auto server = serve_on_any_port(
       [&](const HttpRequest& request, const Responder& responder) {
         received += request.body.size();
         HttpResponse response;
@@ -201,7 +201,7 @@ TEST(HttpClient, LocalhostIsThisMachineByEitherAddress) {
     HttpServerSettings settings;
     settings.host = listening;
     settings.port = 0;
-    auto server = HttpServer::listen(settings, echo);
+    auto server = HttpServer::listen(settings, echo_target);
     if (!server) GTEST_SKIP() << server.error().message;  // no IPv6 here
     for (const char* name : {"localhost", "LocalHost.", "saccade.localhost"}) {
       const auto client = make_client();
@@ -215,7 +215,7 @@ TEST(HttpClient, LocalhostIsThisMachineByEitherAddress) {
 
 TEST(HttpClient, Deadline) {
   std::optional<Responder> kept;
-  const auto server = serve([&](const HttpRequest&, Responder responder) {
+  const auto server = serve_on_any_port([&](const HttpRequest&, Responder responder) {
     responder.start_stream();
     responder.write("data: 1\n\n");
     kept = std::move(responder);
@@ -297,7 +297,7 @@ TEST(HttpClient, BodyLimit) {
   HttpClientSettings settings;
   settings.max_body_bytes = 1000;
   const auto client = make_client(settings);
-  const auto server = serve([](const HttpRequest& request, const Responder& responder) {
+  const auto server = serve_on_any_port([](const HttpRequest& request, const Responder& responder) {
     HttpResponse response;
     response.body = std::string(request.path == "/over" ? 1001 : 1000, 'x');
     responder.respond(response);
@@ -309,7 +309,7 @@ TEST(HttpClient, BodyLimit) {
 TEST(HttpClient, CancelsFromOnBodyAndFromOutside) {
   std::atomic<int> disconnects{0};
   std::vector<Responder> kept;
-  const auto server = serve([&](const HttpRequest&, Responder responder) {
+  const auto server = serve_on_any_port([&](const HttpRequest&, Responder responder) {
     responder.on_disconnect([&] { ++disconnects; });
     responder.start_stream();
     responder.write("data: 1\n\n");
@@ -339,7 +339,7 @@ TEST(HttpClient, CancelsFromOnBodyAndFromOutside) {
 TEST(HttpClient, TheEndCancelsEverythingOnce) {
   std::vector<Responder> kept;
   std::promise<void> arrived;
-  const auto server = serve([&](const HttpRequest&, Responder responder) {
+  const auto server = serve_on_any_port([&](const HttpRequest&, Responder responder) {
     kept.push_back(std::move(responder));
     if (kept.size() == 3) arrived.set_value();
   });
@@ -397,7 +397,7 @@ TEST(HttpClient, NoticesThatAnIdleConnectionWasClosed) {
   HttpServerSettings settings;
   settings.idle_timeout = std::chrono::seconds(1);
   settings.header_timeout = std::chrono::seconds(1);
-  const auto server = serve(echo, settings);
+  const auto server = serve_on_any_port(echo_target, settings);
   const auto client = make_client();
   ASSERT_TRUE(client->send(request_to(server->port())));
   while (server->open_connections() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -411,7 +411,7 @@ TEST(HttpClient, NoticesThatAnIdleConnectionWasClosed) {
 TEST(HttpClient, AnEarlyAnswerIsHeard) {
   HttpServerSettings settings;
   settings.max_body_bytes = 1000;
-  const auto server = serve(echo, settings);
+  const auto server = serve_on_any_port(echo_target, settings);
   const auto client = make_client();
   const ClientResponse response =
       run(*client, request_to(server->port(), "/", {std::string(20u << 20, 'x')}));
@@ -438,7 +438,7 @@ TEST(HttpClient, AnAnswerBeforeTheRequestIsHeard) {
 }
 
 TEST(HttpClient, StartsRequestsFromCallbacks) {
-  const auto server = serve(echo);
+  const auto server = serve_on_any_port(echo_target);
   const auto client = make_client();
   std::atomic<int> left{2000};
   std::promise<void> finished;

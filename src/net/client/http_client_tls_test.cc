@@ -25,9 +25,9 @@ class Tls : public ::testing::Test {
     HttpServerSettings settings;
     settings.tls_certificate = certificate.certificate_path;
     settings.tls_key = certificate.key_path;
-    return serve(
+    return serve_on_any_port(
         [](const HttpRequest& request, const Responder& responder) {
-          if (request.path != "/stream") return echo(request, responder);
+          if (request.path != "/stream") return echo_target(request, responder);
           responder.start_stream();
           for (int i = 0; i < 3; ++i) responder.write("data: " + std::to_string(i) + "\n\n");
           responder.end_stream();
@@ -126,7 +126,7 @@ TEST_F(Tls, AReplacedCertificateIsReadAgain) {
 TEST_F(Tls, PlainAndTlsPeersDoNotMeet) {
   const auto certificate = test::make_certificate(folder_, "good", "IP:127.0.0.1");
   const auto server = serve_tls(certificate);
-  const auto plain_server = serve(echo);
+  const auto plain_server = serve_on_any_port(echo_target);
   const auto client = make_client();
   const ClientResponse to_plain = run(*client, secure(plain_server->port()));
   EXPECT_EQ(to_plain.failure, ClientFailure::kTls) << to_plain.error;

@@ -66,7 +66,7 @@ std::unique_ptr<HttpClient> proxied_client(const std::string& ca_file = "") {
 }
 
 TEST(HttpProxy, IsAskedForPlainUrls) {
-  const auto proxy = serve([](const HttpRequest& request, const Responder& responder) {
+  const auto proxy = serve_on_any_port([](const HttpRequest& request, const Responder& responder) {
     responder.respond({200,
                        "text/plain",
                        request.target + " " + std::string(request.header("host")) + " " +
@@ -99,7 +99,7 @@ TEST(HttpProxy, LetsTlsThrough) {
   HttpServerSettings settings;
   settings.tls_certificate = certificate.certificate_path;
   settings.tls_key = certificate.key_path;
-  const auto server = serve(echo, settings);
+  const auto server = serve_on_any_port(echo_target, settings);
   test::TcpListener proxy;
   std::string asked;
   std::thread relay([&] {

@@ -33,7 +33,7 @@ struct Collect final : ResponseSink {
   }
 };
 
-struct Outcome {
+struct ResponseOutcome {
   State state = State::kMore;
   Collect heard;
   std::string failure;
@@ -42,11 +42,11 @@ struct Outcome {
 };
 
 // Feeds piece by piece; at the end of the pieces the stream ends too, when `ends`.
-Outcome parse(const std::vector<std::string>& pieces, bool ends = false, bool no_body = false,
-              std::size_t max_head = 1024) {
+ResponseOutcome parse_response(const std::vector<std::string>& pieces, bool ends = false,
+                               bool no_body = false, std::size_t max_head = 1024) {
   ResponseParser parser(max_head);
   parser.reset(no_body);
-  Outcome outcome;
+  ResponseOutcome outcome;
   for (const std::string& piece : pieces) {
     const std::vector<char> bytes(piece.begin(), piece.end());
     outcome.state = parser.feed({bytes.data(), bytes.size()}, outcome.heard);
@@ -60,7 +60,7 @@ Outcome parse(const std::vector<std::string>& pieces, bool ends = false, bool no
 }
 
 TEST(ResponseParser, LengthBody) {
-  const Outcome outcome = parse(
+  const ResponseOutcome outcome = parse_response(
       {"HTTP/1.1 200 OK\r\nContent-Type:  text/plain \r\nCONTENT-LENGTH: 5\r\n\r\nhelloHTTP"});
   EXPECT_EQ(outcome.state, State::kDone);
   EXPECT_EQ(outcome.heard.status, 200);
@@ -72,9 +72,9 @@ TEST(ResponseParser, LengthBody) {
 }
 
 TEST(ResponseParser, ChunkedBody) {
-  const Outcome outcome =
-      parse({"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n"
-             "5\r\nhello\r\nA ; x=\"y\"\r\n, world!!!\r\n0\r\nTrailer: t\r\n\r\n"});
+  const ResponseOutcome outcome =
+      parse_response({"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n"
+                      "5\r\nhello\r\nA ; x=\"y\"\r\n, world!!!\r\n0\r\nTrailer: t\r\n\r\n"});
   EXPECT_EQ(outcome.state, State::kDone);
   EXPECT_EQ(outcome.heard.body, "hello, world!!!");
   EXPECT_TRUE(outcome.keep_alive);
@@ -82,24 +82,24 @@ TEST(ResponseParser, ChunkedBody) {
 
 TEST(ResponseParser, BodyUntilTheEnd) {
   const std::string text = "HTTP/1.0 200 OK\r\n\r\nall there is";
-  EXPECT_EQ(parse({text}).state, State::kMore);
-  const Outcome outcome = parse({text}, true);
+  EXPECT_EQ(parse_response({text}).state, State::kMore);
+  const ResponseOutcome outcome = parse_response({text}, true);
   EXPECT_EQ(outcome.state, State::kDone);
   EXPECT_EQ(outcome.heard.body, "all there is");
   EXPECT_FALSE(outcome.keep_alive);
 }
 
 TEST(ResponseParser, NoBody) {
-  EXPECT_EQ(parse({"HTTP/1.1 204 No Content\r\n\r\n"}).state, State::kDone);
-  EXPECT_EQ(parse({"HTTP/1.1 304\r\nContent-Length: 9\r\n\r\n"}).state, State::kDone);
-  EXPECT_EQ(parse({"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"}, false, true).state,
+  EXPECT_EQ(parse_response({"HTTP/1.1 204 No Content\r\n\r\n"}).state, State::kDone);
+  EXPECT_EQ(parse_response({"HTTP/1.1 304\r\nContent-Length: 9\r\n\r\n"}).state, State::kDone);
+  EXPECT_EQ(parse_response({"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"}, false, true).state,
             State::kDone);
-  EXPECT_EQ(parse({"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"}).state, State::kDone);
+  EXPECT_EQ(parse_response({"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"}).state, State::kDone);
 }
 
 TEST(ResponseParser, KeepAlive) {
   const auto keeps = [](const std::string& head) {
-    return parse({head + "Content-Length: 0\r\n\r\n"}).keep_alive;
+    return parse_response({head + "Content-Length: 0\r\n\r\n"}).keep_alive;
   };
   EXPECT_TRUE(keeps("HTTP/1.1 200 OK\r\n"));
   EXPECT_FALSE(keeps("HTTP/1.0 200 OK\r\n"));
@@ -108,34 +108,36 @@ TEST(ResponseParser, KeepAlive) {
 }
 
 TEST(ResponseParser, SkipsInterimResponses) {
-  const Outcome outcome =
-      parse({"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\n"
-             "Content-Length: 1\r\n\r\nx"});
+  const ResponseOutcome outcome = parse_response(
+      {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\n"
+       "Content-Length: 1\r\n\r\nx"});
   EXPECT_EQ(outcome.state, State::kDone);
   EXPECT_EQ(outcome.heard.heads, 1);
   EXPECT_EQ(outcome.heard.status, 200);
   std::string endless;
   for (int i = 0; i < 100; ++i) endless += "HTTP/1.1 100 Continue\r\n\r\n";
-  EXPECT_EQ(parse({endless}).state, State::kFailed);
+  EXPECT_EQ(parse_response({endless}).state, State::kFailed);
 }
 
 TEST(ResponseParser, LinesMayEndInLfAndHeadersMayFold) {
-  const Outcome outcome =
-      parse({"HTTP/1.1 200 OK\nA: b\n c\nTransfer-Encoding: chunked\n\n1\nx\n0\n\n"});
+  const ResponseOutcome outcome =
+      parse_response({"HTTP/1.1 200 OK\nA: b\n c\nTransfer-Encoding: chunked\n\n1\nx\n0\n\n"});
   EXPECT_EQ(outcome.state, State::kDone);
   EXPECT_EQ(outcome.heard.headers[0].second, "b c");
   EXPECT_EQ(outcome.heard.body, "x");
 }
 
 TEST(ResponseParser, Truncation) {
-  EXPECT_THAT(parse({"HTTP/1.1 200"}, true).failure, HasSubstr("header"));
-  EXPECT_THAT(parse({"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell"}, true).failure,
+  EXPECT_THAT(parse_response({"HTTP/1.1 200"}, true).failure, HasSubstr("header"));
+  EXPECT_THAT(parse_response({"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell"}, true).failure,
               HasSubstr("end of the body"));
   EXPECT_THAT(
-      parse({"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n"}, true).failure,
+      parse_response({"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n"}, true)
+          .failure,
       HasSubstr("end of the body"));
-  EXPECT_EQ(parse({"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"}, true).state,
-            State::kFailed);
+  EXPECT_EQ(
+      parse_response({"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"}, true).state,
+      State::kFailed);
 }
 
 TEST(ResponseParser, RefusesWhatIsMalformed) {
@@ -168,7 +170,7 @@ TEST(ResponseParser, RefusesWhatIsMalformed) {
                                 chunked + "1\r\nxy\r\n",
                                 chunked + "1;" + std::string(5000, 'e'),
                                 ok + "A: " + std::string(1100, 'a')}) {
-    const Outcome outcome = parse({text});
+    const ResponseOutcome outcome = parse_response({text});
     EXPECT_EQ(outcome.state, State::kFailed) << text;
     EXPECT_FALSE(outcome.failure.empty());
   }
@@ -192,8 +194,8 @@ TEST(ResponseParser, EverySplitGivesTheSame) {
       "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhelloworld",
   };
   for (const std::string& text : texts) {
-    const Outcome whole = parse({text}, true);
-    const auto expect_same = [&](const Outcome& other) {
+    const ResponseOutcome whole = parse_response({text}, true);
+    const auto expect_same = [&](const ResponseOutcome& other) {
       EXPECT_EQ(other.state, whole.state);
       EXPECT_EQ(other.heard.status, whole.heard.status);
       EXPECT_EQ(other.heard.headers, whole.heard.headers);
@@ -203,11 +205,11 @@ TEST(ResponseParser, EverySplitGivesTheSame) {
       }
     };
     for (std::size_t split = 0; split <= text.size(); ++split) {
-      expect_same(parse({text.substr(0, split), text.substr(split)}, true));
+      expect_same(parse_response({text.substr(0, split), text.substr(split)}, true));
     }
     std::vector<std::string> bytes;
     for (const char c : text) bytes.emplace_back(1, c);
-    expect_same(parse(bytes, true));
+    expect_same(parse_response(bytes, true));
   }
 }
 

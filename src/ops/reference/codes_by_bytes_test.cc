@@ -38,7 +38,7 @@ void expect_near_twin(const Matrix& got, const Matrix& want, const CodesShape& s
   });
 }
 
-const std::vector<CodesShape> kShapes = {
+const std::vector<CodesShape> kCodesShapes = {
     {8, 32, 32},
     {24, 64, 32},
     {72, 256, 128},
@@ -57,7 +57,7 @@ const std::vector<CodesShape> kShapes = {
 TEST_P(CodesByBytes, AreNearTheTwinAndAlikeEverywhere) {
   const auto cpu = device();
   const auto portable = on_cuda() ? device() : device_of("portable");
-  for (const CodesShape& shape : kShapes) {
+  for (const CodesShape& shape : kCodesShapes) {
     SCOPED_TRACE(fmt::format("{} x {}, groups of {}, ordered {}", shape.out, shape.in, shape.group,
                              shape.ordered));
     const Codes codes(shape);

@@ -7,12 +7,12 @@
 #include <numeric>
 
 #include "ops/formats/e4m3_rows.h"
-#include "tests/ops/devices.h"
+#include "tests/ops/gemm_cases.h"
 
 namespace saccade {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNoNumber = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 // --- the definition ---
@@ -41,7 +41,7 @@ TEST(E4m3Rows, WhatIsNoNumberOrNothing) {
   std::vector<std::uint8_t> codes(3, 9);
   EXPECT_EQ(round_to_e4m3(std::vector<float>{0, -0.0F, 1e-31F}, codes), 0);
   EXPECT_EQ(codes, std::vector<std::uint8_t>(3));
-  for (const float none : {kInfinity, -kInfinity, kNan}) {
+  for (const float none : {kNoNumber, -kNoNumber, kNan}) {
     for (const float given : {0.0F, 0.5F}) {
       codes.assign(3, 9);
       EXPECT_TRUE(std::isnan(round_to_e4m3(std::vector<float>{1, none, 2}, codes, given)));
@@ -67,7 +67,7 @@ class E4m3Products : public EveryCpu {
 };
 
 // Matrices of random codes, none of them NaN, with the scales of their blocks.
-class Stored {
+class StoredE4m3 {
  public:
   StoredMatrix matrix(Rng& rng, std::int64_t out, std::int64_t in, std::int64_t block_out,
                       std::int64_t block_in) {
@@ -111,44 +111,20 @@ class Stored {
   std::deque<std::vector<std::byte>> kept_;
 };
 
-std::unique_ptr<PackedWeight> pack(Device& device, std::span<const StoredMatrix> parts) {
+std::unique_ptr<PackedWeight> pack_e4m3(Device& device, std::span<const StoredMatrix> parts) {
   auto packed = device.pack(parts, DType::kE4m3);
   EXPECT_EQ(packed->operand_dtype(), DType::kE4m3);
   return packed;
 }
 
-Matrix product(Device& device, const PackedWeight& packed, View x) {
-  Matrix y(x.rows(), packed.out());
-  GemmArgs gemm;
-  gemm.x = x;
-  gemm.weight = &packed;
-  gemm.y = y.view();
-  device.lane(Lane::kStep).gemm(gemm);
-  return y;
-}
-
-// Rows that rounding could get wrong: ties, a lone outlier, zeros, the least and largest numbers.
-Matrix odd_rows(std::int64_t cols) {
-  Matrix m(9, cols);
-  Rng rng(11);
-  m.random(rng);
-  for (std::int64_t col = 0; col < cols; ++col) {
-    m.set(1, col, 0);
-    m.set(2, col, static_cast<float>(17 + 2 * (col % 16)));  // with 448 at the top, all ties
-    m.set(3, col, col == cols / 2 ? -30.0F : m.at(0, col));
-    m.set(4, col, m.at(0, col) * 1e-33F);
-    m.set(5, col, m.at(0, col) * 1e-29F);
-    m.set(6, col, m.at(0, col) * 1e37F);
-    m.set(7, col, std::ldexp(m.at(0, col), -static_cast<int>(col % 140)));
-    m.set(8, col, col % 2 == 0 ? -0.0F : 1.0F);
-  }
-  m.set(2, 0, 448);
-  return m;
+Matrix odd_e4m3_rows(std::int64_t cols) {
+  return odd_rows(cols, 448,
+                  [](std::int64_t col) { return static_cast<float>(17 + 2 * (col % 16)); });
 }
 
 TEST_P(E4m3Products, RoundActivationsAsDefined) {
   const auto cpu = device();
-  Stored stored;
+  StoredE4m3 stored;
   for (const std::int64_t cols : {1, 5, 31, 64, 130, 600}) {
     for (const std::int64_t group : {std::int64_t{32}, std::int64_t{96}, cols}) {
       for (const float given : {0.0F, 0.01F}) {
@@ -156,8 +132,8 @@ TEST_P(E4m3Products, RoundActivationsAsDefined) {
         SCOPED_TRACE(fmt::format("{} in groups of {}, {}", cols, group, given));
         StoredMatrix unit = stored.unit(cols, group);
         unit.input_scale = given;
-        const auto packed = pack(*cpu, {&unit, 1});
-        Matrix x = odd_rows(cols);
+        const auto packed = pack_e4m3(*cpu, {&unit, 1});
+        Matrix x = odd_e4m3_rows(cols);
         const Matrix y = product(*cpu, *packed, x.view());
         for (std::int64_t row = 0; row < x.rows(); ++row) {
           SCOPED_TRACE(row);
@@ -180,7 +156,7 @@ TEST_P(E4m3Products, RoundActivationsAsDefined) {
 
 TEST_P(E4m3Products, WhatIsNoNumberStaysInItsRowOrColumn) {
   const auto cpu = device();
-  Stored stored;
+  StoredE4m3 stored;
   Rng rng(5);
   for (const std::int64_t block : {32, 70}) {
     std::vector<std::byte> codes(21 * 70, std::byte{0x30});
@@ -192,8 +168,8 @@ TEST_P(E4m3Products, WhatIsNoNumberStaysInItsRowOrColumn) {
     Matrix x(19, 70);
     x.random(rng);
     x.set(3, 17, kNan);
-    x.set(18, 69, kInfinity);
-    const Matrix y = product(*cpu, *pack(*cpu, {&matrix, 1}), x.view());
+    x.set(18, 69, kNoNumber);
+    const Matrix y = product(*cpu, *pack_e4m3(*cpu, {&matrix, 1}), x.view());
     for (std::int64_t row = 0; row < 19; ++row)
       for (std::int64_t col = 0; col < 21; ++col)
         EXPECT_EQ(std::isnan(y.at(row, col)), row == 3 || row == 18 || col == 4 || col == 20)
@@ -217,7 +193,7 @@ std::vector<double> norms_of(std::span<const StoredMatrix> parts) {
   return norms;
 }
 
-struct Case {
+struct E4m3Case {
   std::int64_t rows, in, out, block_out, block_in;
   float given = 0;
   Activation activation = Activation::kNone;
@@ -228,17 +204,17 @@ struct Case {
 // Against the twin, whose rows are rounded to the same numbers. A sum of n terms in f32 is off by n
 // roundings of what it may reach, |x| |w|; a few more make up for the scales, the bias and the
 // residual. 1.2 is the most that an activation's slope is.
-void run_case(Device& device, Device& reference, const Case& c) {
+void run_e4m3_case(Device& device, Device& reference, const E4m3Case& c) {
   SCOPED_TRACE(fmt::format("rows {} in {} out {} blocks {} x {} given {} activation {}", c.rows,
                            c.in, c.out, c.block_out, c.block_in, c.given,
                            static_cast<int>(c.activation)));
   Rng rng(static_cast<std::uint64_t>(c.rows * 131 + c.in * 17 + c.out));
-  Stored stored;
+  StoredE4m3 stored;
   StoredMatrix whole = stored.matrix(rng, c.out, c.in, c.block_out, c.block_in);
   whole.input_scale = c.given;
   const std::int64_t cut = c.block_out == 128 && c.out > 128 ? 128 : c.out / 3;
   const StoredMatrix parts[] = {whole.outputs(0, cut), whole.outputs(cut, c.out)};
-  const auto packed = pack(device, parts);
+  const auto packed = pack_e4m3(device, parts);
   const auto twin = reference.pack(parts, DType::kE4m3);
   Matrix x(c.rows, c.in);
   x.random(rng);
@@ -274,23 +250,23 @@ TEST_P(E4m3Products, MatchReferenceForEveryShape) {
   for (const std::int64_t rows : {0, 1, 15, 17, 33})
     for (const std::int64_t in : {1, 31, 64, 261})
       for (const std::int64_t out : {3, 33, 70}) {
-        run_case(*cpu, *reference_, {rows, in, out, 1, in});
-        run_case(*cpu, *reference_, {rows, in, out, 16, 32});
+        run_e4m3_case(*cpu, *reference_, {rows, in, out, 1, in});
+        run_e4m3_case(*cpu, *reference_, {rows, in, out, 16, 32});
       }
-  run_case(*cpu, *reference_, {70, 400, 300, 128, 128});  // blocks of the stacked matrix
-  run_case(*cpu, *reference_, {5, 300, 130, 128, 128});
-  run_case(*cpu, *reference_, {5, 300, 128, 128, 128});
-  run_case(*cpu, *reference_, {40, 64, 130, 130, 64, 0.002F});
-  run_case(*cpu, *reference_, {3, 1600, 40, 40, 1600});
+  run_e4m3_case(*cpu, *reference_, {70, 400, 300, 128, 128});  // blocks of the stacked matrix
+  run_e4m3_case(*cpu, *reference_, {5, 300, 130, 128, 128});
+  run_e4m3_case(*cpu, *reference_, {5, 300, 128, 128, 128});
+  run_e4m3_case(*cpu, *reference_, {40, 64, 130, 130, 64, 0.002F});
+  run_e4m3_case(*cpu, *reference_, {3, 1600, 40, 40, 1600});
 }
 
 TEST_P(E4m3Products, BiasActivationAndResidual) {
   const auto cpu = device();
   for (int activation = 0; activation <= static_cast<int>(Activation::kRelu); ++activation) {
     const auto which = static_cast<Activation>(activation);
-    run_case(*cpu, *reference_, {3, 40, 37, 1, 40, 0, which, true, false});
-    run_case(*cpu, *reference_, {41, 96, 37, 8, 32, 0, which, true, true});
-    run_case(*cpu, *reference_, {1, 40, 37, 37, 40, 0, which, false, true});
+    run_e4m3_case(*cpu, *reference_, {3, 40, 37, 1, 40, 0, which, true, false});
+    run_e4m3_case(*cpu, *reference_, {41, 96, 37, 8, 32, 0, which, true, true});
+    run_e4m3_case(*cpu, *reference_, {1, 40, 37, 37, 40, 0, which, false, true});
   }
 }
 
@@ -301,14 +277,14 @@ TEST_P(E4m3Products, AreNearThoseOfTheNumbers) {
   constexpr std::int64_t kOut = 50;
   const auto cpu = device();
   Rng rng(3);
-  Stored stored;
+  StoredE4m3 stored;
   const StoredMatrix whole = stored.matrix(rng, kOut, kIn, kOut, kIn);
   std::vector<float> weights(kOut * kIn);
   StoredMatrixReader(whole).read(0, kOut, 0, kIn, weights.data(), kIn);
   Matrix x(23, kIn);
   x.random(rng);
   for (std::int64_t row = 0; row < x.rows(); row += 3) x.set(row, 2 * row, 20);  // outliers
-  const Matrix y = product(*cpu, *pack(*cpu, {&whole, 1}), x.view());
+  const Matrix y = product(*cpu, *pack_e4m3(*cpu, {&whole, 1}), x.view());
   for (std::int64_t row = 0; row < x.rows(); ++row) {
     double most = 0;
     for (const float value : x.row(row)) most = std::max<double>(most, std::abs(value));
@@ -333,14 +309,14 @@ TEST_P(E4m3Products, RowsDoNotDependOnTheBatch) {
   constexpr std::int64_t kIn = 300;
   constexpr std::int64_t kOut = 150;
   Rng rng(7);
-  Stored stored;
+  StoredE4m3 stored;
   Matrix x(kRows, kIn);
   x.random(rng);
   for (const std::int64_t block : {std::int64_t{128}, kIn}) {
     const StoredMatrix whole = stored.matrix(rng, kOut, kIn, 128, block);
     for (const int seed : {1, 2}) {
       const auto cpu = device(seed);
-      const auto packed = pack(*cpu, {&whole, 1});
+      const auto packed = pack_e4m3(*cpu, {&whole, 1});
       const Matrix all = product(*cpu, *packed, x.view());
       for (const std::int64_t count : {1, 2, 15, 16, 17, 32, 33, 65}) {
         std::vector<std::int64_t> picked;
@@ -363,7 +339,7 @@ TEST_P(E4m3Products, RowsDoNotDependOnTheBatch) {
 TEST_P(E4m3Products, WindowsAndWhatIsNone) {
   const auto cpu = device();
   Rng rng(9);
-  Stored stored;
+  StoredE4m3 stored;
   const StoredMatrix blocks = stored.matrix(rng, 140, 320, 64, 64);
   const StoredMatrix outputs = stored.matrix(rng, 30, 236, 1, 236);
   // Blocks of the size that libraries take, which the stacked matrix does not have at their places.
@@ -375,8 +351,8 @@ TEST_P(E4m3Products, WindowsAndWhatIsNone) {
   for (const std::vector<StoredMatrix>& parts : cases) {
     Matrix x(20, parts[0].in());
     x.random(rng);
-    const Matrix got = product(*cpu, *pack(*cpu, parts), x.view());
-    const Matrix want = product(*reference_, *pack(*reference_, parts), x.view());
+    const Matrix got = product(*cpu, *pack_e4m3(*cpu, parts), x.view());
+    const Matrix want = product(*reference_, *pack_e4m3(*reference_, parts), x.view());
     const std::vector<double> norms = norms_of(parts);
     expect_near(got, want, [&](std::int64_t row, std::int64_t col) {
       return kEpsilon * (static_cast<double>(x.cols() + 8) * 1.125 * x.norm(row) *
@@ -396,10 +372,10 @@ TEST_P(E4m3Products, WindowsAndWhatIsNone) {
 TEST_P(E4m3Products, RowsAreTheNumbers) {
   const auto cpu = device();
   Rng rng(10);
-  Stored stored;
+  StoredE4m3 stored;
   for (const StoredMatrix& whole :
        {stored.matrix(rng, 260, 200, 128, 128), stored.matrix(rng, 20, 50, 1, 50)}) {
-    const auto packed = pack(*cpu, {&whole, 1});
+    const auto packed = pack_e4m3(*cpu, {&whole, 1});
     std::vector<std::int32_t> ids(static_cast<std::size_t>(whole.out()));
     std::iota(ids.begin(), ids.end(), 0);
     Matrix rows(whole.out(), whole.in());
@@ -431,7 +407,7 @@ TEST_P(E4m3Products, Experts) {
   };
   for (const Kind& kind : {Kind{1, kIn, 0}, Kind{16, 32, 0}, Kind{128, 128, 0.02F}}) {
     Rng rng(13);
-    Stored stored;
+    StoredE4m3 stored;
     std::vector<std::unique_ptr<PackedWeight>> packed;
     std::vector<ExpertWeights> of[2];
     for (std::int64_t e = 0; e < kCount; ++e) {
@@ -446,8 +422,8 @@ TEST_P(E4m3Products, Experts) {
         // The twin rounds for each expert: it has the largest everywhere.
         gate_up.input_scale = down.input_scale =
             d == 1 ? kind.given : kind.given * static_cast<float>(e + 1) / kCount;
-        packed.push_back(pack(*devices[d], {&gate_up, 1}));
-        packed.push_back(pack(*devices[d], {&down, 1}));
+        packed.push_back(pack_e4m3(*devices[d], {&gate_up, 1}));
+        packed.push_back(pack_e4m3(*devices[d], {&down, 1}));
         of[d].push_back({packed[packed.size() - 2].get(), packed.back().get()});
       }
     }

@@ -16,14 +16,14 @@ class Experts : public EveryCpu {
 };
 
 // One layer's experts on a device, and what a call needs besides its rows.
-struct Layer {
+struct ExpertsLayer {
   std::int64_t in, width, out;
   std::vector<Matrix> stored;  // gate_up and down of each
   std::vector<std::unique_ptr<PackedWeight>> packed;
   std::vector<ExpertWeights> experts;
 
-  Layer(Device& device, std::int64_t count, std::int64_t inputs, std::int64_t inner,
-        std::int64_t outputs, DType compute)
+  ExpertsLayer(Device& device, std::int64_t count, std::int64_t inputs, std::int64_t inner,
+               std::int64_t outputs, DType compute)
       : in(inputs), width(inner), out(outputs) {
     Rng rng(static_cast<std::uint64_t>(count * 1000 + in));
     for (std::int64_t e = 0; e < count; ++e) {
@@ -47,8 +47,8 @@ struct Call {
   Activation activation = Activation::kSilu;
 };
 
-void run(Device& device, const Layer& layer, const Call& call, Matrix& x, Matrix& logits,
-         Matrix& y) {
+void run_experts(Device& device, const ExpertsLayer& layer, const Call& call, Matrix& x,
+                 Matrix& logits, Matrix& y) {
   Matrix gathered(x.rows(), layer.in);
   Matrix inner(x.rows(), 2 * layer.width);
   Matrix part(x.rows(), layer.out);
@@ -71,8 +71,8 @@ TEST_P(Experts, MatchReferenceForEveryShape) {
   const auto cpu = device();
   for (const DType compute : {DType::kF32, DType::kBf16}) {
     for (const std::int64_t count : {1, 2, 7, 40}) {
-      const Layer fast(*cpu, count, 33, 21, 26, compute);
-      const Layer slow(*reference_, count, 33, 21, 26, compute);
+      const ExpertsLayer fast(*cpu, count, 33, 21, 26, compute);
+      const ExpertsLayer slow(*reference_, count, 33, 21, 26, compute);
       for (const std::int64_t per_row :
            {std::int64_t{1}, std::int64_t{2}, std::int64_t{6}, count}) {
         for (const std::int64_t rows : {0, 1, 2, 5, 37}) {
@@ -89,8 +89,8 @@ TEST_P(Experts, MatchReferenceForEveryShape) {
             y.random(rng);
             Matrix want = y;
             const Call call{per_row, flag, !flag};
-            run(*cpu, fast, call, x, logits, y);
-            run(*reference_, slow, call, x, logits, want);
+            run_experts(*cpu, fast, call, x, logits, y);
+            run_experts(*reference_, slow, call, x, logits, want);
             // Tiles round the rows and what is inside to bf16.
             const bool rounds = fast.packed[0]->operand_dtype() == DType::kBf16;
             expect_near(y, want, [&](std::int64_t, std::int64_t) { return rounds ? 0.05 : 2e-6; });
@@ -104,7 +104,7 @@ TEST_P(Experts, MatchReferenceForEveryShape) {
 // Equal logits: the lowest experts. One that leads by far gets all of the weight.
 TEST_P(Experts, EqualsGoToTheLowest) {
   const auto cpu = device();
-  const Layer layer(*cpu, 5, 16, 8, 16, DType::kF32);
+  const ExpertsLayer layer(*cpu, 5, 16, 8, 16, DType::kF32);
   Matrix x(2, 16);
   Rng rng(3);
   x.random(rng);
@@ -113,7 +113,7 @@ TEST_P(Experts, EqualsGoToTheLowest) {
     for (std::int64_t e = 0; e < 5; ++e)
       for (const std::int64_t r : {0, 1}) logits.set(r, e, row[static_cast<std::size_t>(e)]);
     Matrix y(2, 16);
-    run(*cpu, layer, {.per_row = per_row, .add = false}, x, logits, y);
+    run_experts(*cpu, layer, {.per_row = per_row, .add = false}, x, logits, y);
     return y.row(1);
   };
   expect_same_bits(with({2, 2, 2, 2, 2}, 2), with({2, 2, -9, 1, 0}, 2));
@@ -124,16 +124,16 @@ TEST_P(Experts, EqualsGoToTheLowest) {
 // What is not normalised keeps the share of the experts that were not chosen.
 TEST_P(Experts, WeightsAreProbabilities) {
   const auto cpu = device();
-  const Layer layer(*cpu, 4, 16, 8, 16, DType::kF32);
+  const ExpertsLayer layer(*cpu, 4, 16, 8, 16, DType::kF32);
   Rng rng(4);
   Matrix x(1, 16);
   x.random(rng);
   Matrix logits(1, 4);
   for (std::int64_t e = 0; e < 4; ++e) logits.set(0, e, e == 2 ? 1.0f : 0.0f);
   Matrix whole(1, 16);
-  run(*cpu, layer, {.per_row = 1, .normalise = true, .add = false}, x, logits, whole);
+  run_experts(*cpu, layer, {.per_row = 1, .normalise = true, .add = false}, x, logits, whole);
   Matrix share(1, 16);
-  run(*cpu, layer, {.per_row = 1, .normalise = false, .add = false}, x, logits, share);
+  run_experts(*cpu, layer, {.per_row = 1, .normalise = false, .add = false}, x, logits, share);
   const double probability = std::exp(1.0) / (std::exp(1.0) + 3);
   expect_near(share, whole, [&](std::int64_t, std::int64_t col) {
     return std::abs(whole.at(0, col)) * (1 - probability) + 1e-6;
@@ -157,9 +157,9 @@ TEST_P(Experts, RowsAreTheirOwn) {
     std::vector<Matrix> results;
     for (const int threads : {1, 3}) {
       const auto cpu = device(threads);
-      const Layer layer(*cpu, 9, 96, 40, 48, compute);
+      const ExpertsLayer layer(*cpu, 9, 96, 40, 48, compute);
       Matrix y = start;
-      run(*cpu, layer, call, x, logits, y);
+      run_experts(*cpu, layer, call, x, logits, y);
       results.push_back(y);
       for (const std::int64_t row : {0, 7, 40}) {
         Matrix one_x(1, 96);
@@ -168,7 +168,7 @@ TEST_P(Experts, RowsAreTheirOwn) {
         for (std::int64_t col = 0; col < 96; ++col) one_x.set(0, col, x.at(row, col));
         for (std::int64_t col = 0; col < 9; ++col) one_logits.set(0, col, logits.at(row, col));
         for (std::int64_t col = 0; col < 48; ++col) one_y.set(0, col, start.at(row, col));
-        run(*cpu, layer, call, one_x, one_logits, one_y);
+        run_experts(*cpu, layer, call, one_x, one_logits, one_y);
         expect_same_bits(one_y.row(0), y.row(row));
       }
     }

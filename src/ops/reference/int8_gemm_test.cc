@@ -20,15 +20,15 @@ class Int8 : public EveryCpu {
   }
 };
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kOutOfRange = std::numeric_limits<float>::infinity();
 
-std::unique_ptr<PackedWeight> pack(Device& device, Matrix& weight) {
+std::unique_ptr<PackedWeight> pack_bytes(Device& device, Matrix& weight) {
   const StoredMatrix part = weight.view();
   return device.pack({&part, 1}, DType::kI8);
 }
 
 // The rows of a packed matrix as numbers.
-Matrix rows_of(Device& device, const PackedWeight& packed) {
+Matrix embedded_rows(Device& device, const PackedWeight& packed) {
   std::vector<std::int32_t> ids(static_cast<std::size_t>(packed.out()));
   std::iota(ids.begin(), ids.end(), 0);
   Matrix values(packed.out(), packed.in());
@@ -40,42 +40,18 @@ Matrix rows_of(Device& device, const PackedWeight& packed) {
   return values;
 }
 
-Matrix product(Device& device, const PackedWeight& packed, View x) {
-  Matrix y(x.rows(), packed.out());
-  GemmArgs gemm;
-  gemm.x = x;
-  gemm.weight = &packed;
-  gemm.y = y.view();
-  device.lane(Lane::kStep).gemm(gemm);
-  return y;
-}
-
-// Rows that rounding could get wrong: ties, a lone outlier, zeros, the least and largest numbers.
-Matrix odd_rows(std::int64_t cols) {
-  Matrix m(9, cols);
-  Rng rng(11);
-  m.random(rng);
-  for (std::int64_t col = 0; col < cols; ++col) {
-    m.set(1, col, 0);
-    m.set(2, col, static_cast<float>(col % 255 - 127) + 0.5F);  // with 127 at the top, all ties
-    m.set(3, col, col == cols / 2 ? -30.0F : m.at(0, col));
-    m.set(4, col, m.at(0, col) * 1e-33F);
-    m.set(5, col, m.at(0, col) * 1e-29F);
-    m.set(6, col, m.at(0, col) * 1e37F);
-    m.set(7, col, std::ldexp(m.at(0, col), -static_cast<int>(col % 140)));
-    m.set(8, col, col % 2 == 0 ? -0.0F : 1.0F);
-  }
-  m.set(2, 0, 127);
-  return m;
+Matrix odd_int8_rows(std::int64_t cols) {
+  return odd_rows(cols, 127,
+                  [](std::int64_t col) { return static_cast<float>(col % 255 - 127) + 0.5F; });
 }
 
 TEST_P(Int8, RoundsWeightsAsDefined) {
   const auto cpu = device();
   for (const std::int64_t cols : {1, 3, 15, 16, 17, 33, 64, 257, 1000}) {
     SCOPED_TRACE(cols);
-    Matrix weight = odd_rows(cols);
-    const Matrix got = rows_of(*cpu, *pack(*cpu, weight));
-    const Matrix want = rows_of(*reference_, *pack(*reference_, weight));
+    Matrix weight = odd_int8_rows(cols);
+    const Matrix got = embedded_rows(*cpu, *pack_bytes(*cpu, weight));
+    const Matrix want = embedded_rows(*reference_, *pack_bytes(*reference_, weight));
     for (std::int64_t row = 0; row < weight.rows(); ++row) {
       SCOPED_TRACE(row);
       expect_same_bits(got.row(row), want.row(row));
@@ -92,8 +68,8 @@ TEST_P(Int8, SearchesTheClipAsDefined) {
     for (std::int64_t col = 0; col < weight.cols(); ++col)
       weight.set(row, col, col == 0 ? 1.0F : 0.2F + 0.013F * static_cast<float>(row));
   }
-  const Matrix got = rows_of(*cpu, *pack(*cpu, weight));
-  const Matrix want = rows_of(*reference_, *pack(*reference_, weight));
+  const Matrix got = embedded_rows(*cpu, *pack_bytes(*cpu, weight));
+  const Matrix want = embedded_rows(*reference_, *pack_bytes(*reference_, weight));
   for (std::int64_t row = 0; row < weight.rows(); ++row) {
     SCOPED_TRACE(row);
     expect_same_bits(got.row(row), want.row(row));
@@ -108,8 +84,8 @@ TEST_P(Int8, RoundsActivationsAsDefined) {
     Matrix unit(cols, cols);
     unit.fill([] { return 0.0; });
     for (std::int64_t i = 0; i < cols; ++i) unit.set(i, i, 127);
-    const auto packed = pack(*cpu, unit);
-    Matrix x = odd_rows(cols);
+    const auto packed = pack_bytes(*cpu, unit);
+    Matrix x = odd_int8_rows(cols);
     const Matrix y = product(*cpu, *packed, x.view());
     for (std::int64_t row = 0; row < x.rows(); ++row) {
       SCOPED_TRACE(row);
@@ -128,13 +104,13 @@ TEST_P(Int8, WhatIsNoNumberStaysInItsRowOrColumn) {
   Rng rng(5);
   Matrix weight(21, kIn);
   weight.random(rng);
-  weight.set(4, 69, -kInfinity);
+  weight.set(4, 69, -kOutOfRange);
   weight.set(20, 0, std::numeric_limits<float>::quiet_NaN());
   Matrix x(19, kIn);
   x.random(rng);
   x.set(3, 17, std::numeric_limits<float>::quiet_NaN());
-  x.set(18, 69, kInfinity);
-  const Matrix y = product(*cpu, *pack(*cpu, weight), x.view());
+  x.set(18, 69, kOutOfRange);
+  const Matrix y = product(*cpu, *pack_bytes(*cpu, weight), x.view());
   for (std::int64_t row = 0; row < 19; ++row)
     for (std::int64_t col = 0; col < 21; ++col)
       EXPECT_EQ(std::isnan(y.at(row, col)), row == 3 || row == 18 || col == 4 || col == 20)
@@ -144,7 +120,7 @@ TEST_P(Int8, WhatIsNoNumberStaysInItsRowOrColumn) {
 // Against the twin: the sum is exact, so each of its roundings after it is all that may differ.
 // |sum * scales| <= |x| |w| of the rounded ones, each at most an eighth more than the numbers' for
 // the rows here; and 1.2 for the slope of an activation.
-void run_case(Device& device, Device& reference, const GemmCase& c) {
+void run_int8_case(Device& device, Device& reference, const GemmCase& c) {
   run_gemm_case(device, reference, c,
                 [](const Matrix& x, const Matrix& weight, const Matrix& want, std::int64_t row,
                    std::int64_t col) {
@@ -158,10 +134,10 @@ TEST_P(Int8, MatchesReferenceForEveryShape) {
   for (const std::int64_t rows : {0, 1, 2, 3, 6, 7, 8, 14, 15, 17, 29, 33})
     for (const std::int64_t in : {1, 2, 31, 64, 261})
       for (const std::int64_t out : {1, 16, 33, 70})
-        run_case(*cpu, *reference_, {rows, in, out, DType::kF32, DType::kI8});
-  run_case(*cpu, *reference_, {530, 70, 290, DType::kF32, DType::kI8});  // more than one block
-  run_case(*cpu, *reference_, {5, 1600, 130, DType::kF32, DType::kI8});
-  run_case(*cpu, *reference_, {40, 1600, 130, DType::kF32, DType::kI8});
+        run_int8_case(*cpu, *reference_, {rows, in, out, DType::kF32, DType::kI8});
+  run_int8_case(*cpu, *reference_, {530, 70, 290, DType::kF32, DType::kI8});  // more than one block
+  run_int8_case(*cpu, *reference_, {5, 1600, 130, DType::kF32, DType::kI8});
+  run_int8_case(*cpu, *reference_, {40, 1600, 130, DType::kF32, DType::kI8});
 }
 
 TEST_P(Int8, StoredTypesBiasActivationAndResidual) {
@@ -169,9 +145,9 @@ TEST_P(Int8, StoredTypesBiasActivationAndResidual) {
   for (const DType stored : {DType::kF32, DType::kBf16, DType::kF16}) {
     for (int activation = 0; activation <= static_cast<int>(Activation::kRelu); ++activation) {
       const auto which = static_cast<Activation>(activation);
-      run_case(*cpu, *reference_, {3, 40, 37, stored, DType::kI8, which, true, false});
-      run_case(*cpu, *reference_, {21, 300, 37, stored, DType::kI8, which, true, true});
-      run_case(*cpu, *reference_, {1, 40, 37, stored, DType::kI8, which, false, true});
+      run_int8_case(*cpu, *reference_, {3, 40, 37, stored, DType::kI8, which, true, false});
+      run_int8_case(*cpu, *reference_, {21, 300, 37, stored, DType::kI8, which, true, true});
+      run_int8_case(*cpu, *reference_, {1, 40, 37, stored, DType::kI8, which, false, true});
     }
   }
 }
@@ -187,8 +163,8 @@ TEST_P(Int8, IsNearTheProductOfTheNumbers) {
   Matrix x(23, kIn);
   x.random(rng);
   for (std::int64_t row = 0; row < x.rows(); row += 3) x.set(row, 2 * row, 20);  // outliers
-  const auto packed = pack(*cpu, weight);
-  const Matrix rounded = rows_of(*cpu, *packed);
+  const auto packed = pack_bytes(*cpu, weight);
+  const Matrix rounded = embedded_rows(*cpu, *packed);
   const Matrix y = product(*cpu, *packed, x.view());
   for (std::int64_t col = 0; col < weight.rows(); ++col) {
     double size = 0;
@@ -227,7 +203,7 @@ TEST_P(Int8, LargestSumsAreExact) {
       x.set(row, i, sign);
     }
   }
-  const auto packed = pack(*cpu, weight);
+  const auto packed = pack_bytes(*cpu, weight);
   const Matrix y = product(*cpu, *packed, x.view());
   const auto full = static_cast<float>(127.0 * 127.0 * static_cast<double>(kMostInt8Inputs));
   const float want[3][3] = {{full, 0, -full}, {0, full, 0}, {-full, 0, full}};
@@ -257,7 +233,7 @@ TEST_P(Int8, StoredBytesAreMultipliedAsTheyAre) {
   const auto packed = (*cpu).pack({&matrix, 1}, DType::kI8);
   const auto twin = (*reference_).pack({&matrix, 1}, DType::kI8);
   ASSERT_EQ(packed->operand_dtype(), DType::kI8);
-  const Matrix rows = rows_of(*cpu, *packed);
+  const Matrix rows = embedded_rows(*cpu, *packed);
   for (std::int64_t o = 0; o < kOut; ++o)
     for (std::int64_t i = 0; i < kIn; ++i)
       ASSERT_EQ(rows.at(o, i), static_cast<float>(codes[static_cast<std::size_t>(o * kIn + i)]) *
@@ -280,7 +256,7 @@ TEST_P(Int8, PackedBytesAreThoseOfTheType) {
   Rng rng(1);
   weight.random(rng);
   // An output's scale, and on CPUs where its panel starts.
-  EXPECT_EQ(pack(*cpu, weight)->bytes(), 256U * 512 + 256U * (on_cuda() ? 4 : 8));
+  EXPECT_EQ(pack_bytes(*cpu, weight)->bytes(), 256U * 512 + 256U * (on_cuda() ? 4 : 8));
 }
 
 SACCADE_EVERY_CPU(Int8);
@@ -305,7 +281,7 @@ TEST(Int8Bits, AreTheSameOnEveryInstructionSet) {
     for (const std::string& isa : isas) {
       SCOPED_TRACE(isa);
       const auto cpu = device_of(isa);
-      const auto packed = pack(*cpu, weight);
+      const auto packed = pack_bytes(*cpu, weight);
       Matrix y(rows, kOut);
       GemmArgs gemm;
       gemm.x = x.view();

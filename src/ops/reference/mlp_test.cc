@@ -107,7 +107,7 @@ Matrix random(std::int64_t rows, std::int64_t cols, std::uint64_t seed) {
 }
 
 // Widths that end inside a panel, inside a tile and at neither; depths of one and of many steps.
-const Shape kShapes[] = {
+const Shape kMlpShapes[] = {
     {40, 32, 21, true},
     {33, 21, 26, true, true, true},
     {70, 16, 48, true, false, true, Activation::kGeluTanh},
@@ -122,7 +122,7 @@ const Shape kShapes[] = {
 
 TEST_P(Mlp, IsWhatTheOpsItIsMadeOfGive) {
   const auto cpu = device();
-  for (const Shape& shape : kShapes) {
+  for (const Shape& shape : kMlpShapes) {
     if (slow() && shape.in * shape.width > 100'000) continue;
     Layer layer(shape);
     for (const DType compute : {DType::kF32, DType::kBf16, DType::kI8}) {
@@ -149,7 +149,7 @@ TEST_P(Mlp, IsWhatTheOpsItIsMadeOfGive) {
 // over the width what remains, again at most the norms' product.
 TEST_P(Mlp, IsNearTheReference) {
   const auto cpu = device();
-  for (const Shape& shape : kShapes) {
+  for (const Shape& shape : kMlpShapes) {
     if (slow() && shape.in * shape.width > 100'000) continue;
     Layer layer(shape);
     const PackedLayer slow(layer, reference_, DType::kF32);

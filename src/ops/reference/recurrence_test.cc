@@ -24,8 +24,8 @@ struct Conv {
 };
 
 // NOLINTNEXTLINE(readability-function-size): operands of one op
-void run(const TestDevice& device, const Conv& conv, Matrix& x, Matrix& weight,
-         const std::vector<StateSpan>& spans, Matrix& states, Matrix& out) {
+void run_states(const TestDevice& device, const Conv& conv, Matrix& x, Matrix& weight,
+                const std::vector<StateSpan>& spans, Matrix& states, Matrix& out) {
   device->causal_conv({.x = x.view(),
                        .weight = weight.view(),
                        .spans = device->upload(spans),
@@ -56,8 +56,8 @@ TEST_P(Recurrence, ConvolutionsMatchTheReference) {
         // One row, none, a first sequence of one, and several; row 19 is nobody's.
         const std::vector<StateSpan> spans = {
             {0, 1, 3, 0}, {1, 0, 0, 0}, {1, 1, 1, 1}, {2, 2, 4, 1}, {4, 15, 2, 0}};
-        run(cpu, conv, x, weight, spans, states, out);
-        run(reference_, conv, x, weight, spans, want_states, want);
+        run_states(cpu, conv, x, weight, spans, states, out);
+        run_states(reference_, conv, x, weight, spans, want_states, want);
         const auto close = [&](std::int64_t, std::int64_t) { return 4e-6; };
         expect_near(out, want, close);
         expect_near(states, want_states, [](std::int64_t, std::int64_t) { return 0; });
@@ -81,8 +81,8 @@ TEST_P(Recurrence, ConvolutionsInPlaceGiveTheSameBits) {
   Matrix in_place = x;
   Matrix others = states;
   const std::vector<StateSpan> spans = {{0, 2, 0, 0}, {2, 7, 1, 1}};
-  run(cpu, conv, x, weight, spans, states, out);
-  run(cpu, conv, in_place, weight, spans, others, in_place);
+  run_states(cpu, conv, x, weight, spans, states, out);
+  run_states(cpu, conv, in_place, weight, spans, others, in_place);
   for (std::int64_t row = 0; row < 9; ++row) expect_same_bits(in_place.row(row), out.row(row));
   for (std::int64_t page = 0; page < kPages; ++page)
     expect_same_bits(others.row(page), states.row(page));
@@ -90,7 +90,7 @@ TEST_P(Recurrence, ConvolutionsInPlaceGiveTheSameBits) {
 
 // --- delta_rule ---
 
-struct Shape {
+struct StateShape {
   std::int64_t key_heads, value_heads, key_dim, value_dim;
 
   std::int64_t state() const { return value_heads * key_dim * value_dim; }
@@ -100,7 +100,7 @@ struct Shape {
 struct Operands {
   Matrix q, k, v, a, b, a_log, dt_bias;
 
-  Operands(const Shape& s, std::int64_t rows, Rng& rng)
+  Operands(const StateShape& s, std::int64_t rows, Rng& rng)
       : q(rows, s.key_heads * s.key_dim),
         k(rows, s.key_heads * s.key_dim),
         v(rows, s.value_heads * s.value_dim),
@@ -132,8 +132,8 @@ struct Operands {
   }
 };
 
-void run(const TestDevice& device, const Shape& s, Operands x, const std::vector<StateSpan>& spans,
-         Matrix& states, Matrix& out) {
+void run_states(const TestDevice& device, const StateShape& s, Operands x,
+                const std::vector<StateSpan>& spans, Matrix& states, Matrix& out) {
   device->delta_rule({.q = x.q.view(),
                       .k = x.k.view(),
                       .v = x.v.view(),
@@ -153,8 +153,9 @@ void run(const TestDevice& device, const Shape& s, Operands x, const std::vector
 
 TEST_P(Recurrence, DeltaRulesMatchTheReference) {
   const TestDevice cpu = device();
-  for (const Shape& s : {Shape{1, 1, 1, 1}, Shape{2, 4, 24, 20}, Shape{3, 3, 16, 33},
-                         Shape{1, 3, 7, 5}, Shape{2, 2, 128, 128}, Shape{1, 2, 65, 17}}) {
+  for (const StateShape& s :
+       {StateShape{1, 1, 1, 1}, StateShape{2, 4, 24, 20}, StateShape{3, 3, 16, 33},
+        StateShape{1, 3, 7, 5}, StateShape{2, 2, 128, 128}, StateShape{1, 2, 65, 17}}) {
     SCOPED_TRACE(
         fmt::format("{} of {} and {} of {}", s.key_heads, s.key_dim, s.value_heads, s.value_dim));
     Rng rng(static_cast<std::uint64_t>(s.state()));
@@ -167,8 +168,8 @@ TEST_P(Recurrence, DeltaRulesMatchTheReference) {
     Matrix want = out;
     const std::vector<StateSpan> spans = {
         {0, 1, 3, 0}, {1, 0, 0, 0}, {1, 1, 1, 1}, {2, 4, 4, 1}, {6, 33, 2, 0}};
-    run(cpu, s, x, spans, states, out);
-    run(reference_, s, x, spans, want_states, want);
+    run_states(cpu, s, x, spans, states, out);
+    run_states(reference_, s, x, spans, want_states, want);
     expect_near(out, want, [](std::int64_t, std::int64_t) { return 1e-5; });
     expect_near(states, want_states, [](std::int64_t, std::int64_t) { return 1e-5; });
     expect_same_bits(states.row(0), want_states.row(0));  // of no row
@@ -179,7 +180,7 @@ TEST_P(Recurrence, DeltaRulesMatchTheReference) {
 // The definition, by hand: one head of one key and one value.
 TEST_P(Recurrence, DeltaRulesAreWhatTheFormulaSays) {
   const TestDevice cpu = device();
-  const Shape s{1, 1, 1, 1};
+  const StateShape s{1, 1, 1, 1};
   Rng rng(1);
   Operands x(s, 2, rng);
   const auto set = [](Matrix& to, float first, float second) {
@@ -196,7 +197,7 @@ TEST_P(Recurrence, DeltaRulesAreWhatTheFormulaSays) {
   Matrix states(1, 1);
   states.set(0, 0, 7);  // of whoever had the page before
   Matrix out(2, 1);
-  run(cpu, s, x, {{0, 2, 0, 1}}, states, out);
+  run_states(cpu, s, x, {{0, 2, 0, 1}}, states, out);
   const double first = 0.5 * 0.75;
   const double decay = std::exp(-std::exp(-0.5) * std::log1p(std::exp(-0.75)));
   const double beta = 1 / (1 + std::exp(-1.0));
@@ -209,7 +210,7 @@ TEST_P(Recurrence, DeltaRulesAreWhatTheFormulaSays) {
 // However a sequence is cut, whatever is beside it and on as many threads as there may be.
 TEST_P(Recurrence, ChunksAndNeighboursDoNotChangeABit) {
   constexpr std::int32_t kRows = 37;
-  const Shape s{2, 4, 24, 20};
+  const StateShape s{2, 4, 24, 20};
   const std::int64_t width = s.value_heads * s.value_dim;
   Rng rng(9);
   const Operands x(s, kRows, rng);
@@ -217,7 +218,7 @@ TEST_P(Recurrence, ChunksAndNeighboursDoNotChangeABit) {
   start.random(rng);
   Matrix whole(kRows, width);
   Matrix whole_states = start;
-  run(device(1), s, x, {{0, kRows, 2, 1}}, whole_states, whole);
+  run_states(device(1), s, x, {{0, kRows, 2, 1}}, whole_states, whole);
   for (const int threads : {1, 3}) {
     const TestDevice cpu = device(threads);
     for (const std::int64_t chunk : {1, 4, 16}) {
@@ -226,7 +227,8 @@ TEST_P(Recurrence, ChunksAndNeighboursDoNotChangeABit) {
       for (std::int64_t begin = 0; begin < kRows; begin += chunk) {
         const auto count = static_cast<std::int32_t>(std::min<std::int64_t>(chunk, kRows - begin));
         Matrix out(count, width);
-        run(cpu, s, Operands(x, begin, count), {{0, count, 2, begin == 0 ? 1 : 0}}, states, out);
+        run_states(cpu, s, Operands(x, begin, count), {{0, count, 2, begin == 0 ? 1 : 0}}, states,
+                   out);
         for (std::int64_t row = 0; row < count; ++row)
           expect_same_bits(out.row(row), whole.row(begin + row));
       }
@@ -236,13 +238,13 @@ TEST_P(Recurrence, ChunksAndNeighboursDoNotChangeABit) {
     for (const std::int32_t cut : {1, 5, 36}) {
       Matrix first(cut, width);
       Matrix first_states = start;
-      run(device(1), s, Operands(x, 0, cut), {{0, cut, 2, 1}}, first_states, first);
+      run_states(device(1), s, Operands(x, 0, cut), {{0, cut, 2, 1}}, first_states, first);
       Matrix rest(kRows - cut, width);
-      run(device(1), s, Operands(x, cut, kRows - cut), {{0, kRows - cut, 4, 0}}, first_states,
-          rest);
+      run_states(device(1), s, Operands(x, cut, kRows - cut), {{0, kRows - cut, 4, 0}},
+                 first_states, rest);
       Matrix states = start;
       Matrix both(kRows, width);
-      run(cpu, s, x, {{0, cut, 2, 1}, {cut, kRows - cut, 4, 0}}, states, both);
+      run_states(cpu, s, x, {{0, cut, 2, 1}, {cut, kRows - cut, 4, 0}}, states, both);
       for (std::int64_t row = 0; row < kRows; ++row)
         expect_same_bits(both.row(row), row < cut ? first.row(row) : rest.row(row - cut));
       for (const std::int64_t page : {2, 4})

@@ -27,8 +27,8 @@ Matrix random_rows(std::int64_t rows, std::int64_t in) {
 // Weights are codes, scales and minima as the file has them: f32 rounds what they say by 2^-24 of
 // the two products that a weight is the difference of. What remains is of the sums: of a block each
 // product and their difference are rounded once, and added to the blocks before.
-void expect_near_twin(const Matrix& got, const Matrix& want, const StoredMatrix& matrix,
-                      Matrix& x) {
+void expect_near_blocks(const Matrix& got, const Matrix& want, const StoredMatrix& matrix,
+                        Matrix& x) {
   std::vector<double> norms;
   for (std::int64_t out = 0; out < matrix.out(); ++out) {
     double sum = 0;
@@ -73,7 +73,7 @@ TEST_P(SuperBlocksByBytes, AreTheDefinitionAndNearTheTwin) {
                   << row << " of " << rows << ", " << col;
           }
         }
-        expect_near_twin(got, product(*reference_, *twin, x.view()), blocks.matrix(), x);
+        expect_near_blocks(got, product(*reference_, *twin, x.view()), blocks.matrix(), x);
       }
     }
   }

@@ -7,13 +7,13 @@
 namespace saccade {
 namespace {
 
-json::array parse_array(std::string_view text) { return json::parse(text)->as_array(); }
+json::array parse_messages(std::string_view text) { return json::parse(text)->as_array(); }
 
 // What a conversation looks like, or "refused: " and why.
 std::string seen(std::string_view source, std::string_view messages) {
   const auto parsed = ChatTemplate::parse(source);
   EXPECT_TRUE(parsed) << parsed.error().message;
-  json::array arranged = parse_array(messages);
+  json::array arranged = parse_messages(messages);
   const auto told = ContentFormat::of(*parsed, {});
   if (!told) return "refused: " + told.error().message;
   const ContentFormat& format = *told;

@@ -14,7 +14,7 @@ constexpr std::string_view kKeeps =
     "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}|<|end|>{% endfor %}";
 constexpr std::string_view kTrims =
     "{% for m in messages %}<|{{ m.role }}|>{{ m.content | trim }}|<|end|>{% endfor %}";
-constexpr std::string_view kParts =
+constexpr std::string_view kPartsTemplate =
     "{% for m in messages %}<|{{ m.role }}|>{% for p in m.content %}{{ p.text or '[]' }}"
     "{% endfor %}|<|end|>{% endfor %}";
 
@@ -49,9 +49,9 @@ TEST(FinalMessage, WhiteSpaceIsAsTheTemplateLeavesIt) {
 TEST(FinalMessage, OfPartsTheLastTextGoesOn) {
   const auto part = [](const char* text) { return json::object{{"type", "text"}, {"text", text}}; };
   const json::object image{{"type", "image"}};
-  EXPECT_EQ(continued(kParts, json::array{part("a "), part("b ")}), "<|assistant|>a b ");
-  EXPECT_EQ(continued(kParts, json::array{part("|"), image}), "<|assistant|>|");
-  EXPECT_EQ(continued(kParts, json::array{image}),
+  EXPECT_EQ(continued(kPartsTemplate, json::array{part("a "), part("b ")}), "<|assistant|>a b ");
+  EXPECT_EQ(continued(kPartsTemplate, json::array{part("|"), image}), "<|assistant|>|");
+  EXPECT_EQ(continued(kPartsTemplate, json::array{image}),
             "continue_final_message is set, and the final message has no text");
 }
 

@@ -9,7 +9,7 @@ namespace saccade {
 namespace {
 
 // What the template makes of messages in their places, or why not.
-std::string seen(std::string_view source, std::string_view messages) {
+std::string seen_system(std::string_view source, std::string_view messages) {
   const auto parsed = ChatTemplate::parse(source);
   EXPECT_TRUE(parsed) << parsed.error().message;
   const auto found = ContentFormat::of(*parsed, {});
@@ -46,28 +46,28 @@ constexpr std::string_view kConversation =
         {"role": "user", "content": "u"}])";
 
 TEST(SystemMessages, ADevelopersAreTheSystemsWhereTheTemplateKnowsNone) {
-  EXPECT_EQ(seen(kAnyRole, kConversation), "system:s\n\nd;user:u;");
-  EXPECT_EQ(seen(kOneInFront, kConversation), "system:s\n\nd;user:u;");
-  EXPECT_EQ(seen(kFirstOfParts, kConversation), "S:s\n\nd;user:u;");
-  EXPECT_EQ(seen(kDeveloper, kConversation), "system:s;D:d;user:u;");
+  EXPECT_EQ(seen_system(kAnyRole, kConversation), "system:s\n\nd;user:u;");
+  EXPECT_EQ(seen_system(kOneInFront, kConversation), "system:s\n\nd;user:u;");
+  EXPECT_EQ(seen_system(kFirstOfParts, kConversation), "S:s\n\nd;user:u;");
+  EXPECT_EQ(seen_system(kDeveloper, kConversation), "system:s;D:d;user:u;");
   constexpr std::string_view kLate =
       R"([{"role": "user", "content": "u"}, {"role": "developer", "content": "d"},
           {"role": "developer", "content": [{"type": "text", "text": "e"}]}])";
-  EXPECT_EQ(seen(kOneInFront, kLate), "system:d\n\ne;user:u;");
-  EXPECT_EQ(seen(kNoSystem, kLate), "no system");
+  EXPECT_EQ(seen_system(kOneInFront, kLate), "system:d\n\ne;user:u;");
+  EXPECT_EQ(seen_system(kNoSystem, kLate), "no system");
 }
 
 TEST(SystemMessages, LaterOnesStayWhereTheyAreShown) {
   constexpr std::string_view kThree =
       R"([{"role": "system", "content": "a"}, {"role": "system", "content": "b"},
           {"role": "user", "content": "u"}, {"role": "system", "content": "c"}])";
-  EXPECT_EQ(seen(kAnyRole, kThree), "system:a;system:b;user:u;system:c;");
-  EXPECT_EQ(seen(kOneInFront, kThree), "system:a\n\nb\n\nc;user:u;");
-  EXPECT_EQ(seen(kFirstOfParts, kThree), "S:a\n\nb\n\nc;user:u;");
+  EXPECT_EQ(seen_system(kAnyRole, kThree), "system:a;system:b;user:u;system:c;");
+  EXPECT_EQ(seen_system(kOneInFront, kThree), "system:a\n\nb\n\nc;user:u;");
+  EXPECT_EQ(seen_system(kFirstOfParts, kThree), "S:a\n\nb\n\nc;user:u;");
 }
 
 TEST(SystemMessages, OneWithAnImageStays) {
-  EXPECT_EQ(seen(kAnyRole, R"([{"role": "user", "content": "u"},
+  EXPECT_EQ(seen_system(kAnyRole, R"([{"role": "user", "content": "u"},
                                {"role": "developer", "content": [{"type": "image"}]}])"),
             "user:u;system:[];");
 }

@@ -39,14 +39,14 @@ struct Sample {
 
 const std::string kImage = R"("data:image/png;base64,AAAA")";
 const std::string kFilm = R"("data:video/mp4;base64,AAAA")";
-const std::string kTools =
+const std::string kOneTool =
     R"(, "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}])";
 const std::string kFlatTools = R"(, "tools": [{"type": "function", "name": "f"}])";
 const std::string kInputTools = R"(, "tools": [{"name": "f", "input_schema": {}}])";
 const std::string kSchema =
     R"({"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}})";
 
-std::string chat(const std::string& more) {
+std::string chat_with(const std::string& more) {
   return R"({"messages": [{"role": "user", "content": "a"}])" + more + "}";
 }
 std::string chat_part(const std::string& part) {
@@ -56,8 +56,8 @@ std::string chat_assistant(const std::string& members) {
   return R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", )" +
          members + "}]}";
 }
-std::string completion(const std::string& more) { return R"({"prompt": "a")" + more + "}"; }
-std::string response(const std::string& more) { return R"({"input": "a")" + more + "}"; }
+std::string completion_with(const std::string& more) { return R"({"prompt": "a")" + more + "}"; }
+std::string response_with(const std::string& more) { return R"({"input": "a")" + more + "}"; }
 std::string item(const std::string& one) {
   return R"({"input": [{"role": "user", "content": "a"}, )" + one + "]}";
 }
@@ -119,35 +119,35 @@ std::vector<Sample> chat_samples() {
        "messages[].tools[].function",
        chat_assistant(R"("tools": [{"function": $}])"),
        {R"({"name": "f"})"}},
-      {C, "tools[]", chat(R"(, "tools": [$])"), {tool}},
+      {C, "tools[]", chat_with(R"(, "tools": [$])"), {tool}},
       {C,
        "tools[].function",
-       chat(R"(, "tools": [{"type": "function", "function": $}])"),
+       chat_with(R"(, "tools": [{"type": "function", "function": $}])"),
        {R"({"name": "f"})"}},
       {C,
        "tool_choice",
-       chat(R"(, "tool_choice": $)" + kTools),
+       chat_with(R"(, "tool_choice": $)" + kOneTool),
        {tool, R"({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [)" + tool +
                   "]}}"}},
       {C,
        "tool_choice.function",
-       chat(R"(, "tool_choice": {"type": "function", "function": $})" + kTools),
+       chat_with(R"(, "tool_choice": {"type": "function", "function": $})" + kOneTool),
        {R"({"name": "f"})"}},
       {C,
        "tool_choice.allowed_tools",
-       chat(R"(, "tool_choice": {"type": "allowed_tools", "allowed_tools": $})" + kTools),
+       chat_with(R"(, "tool_choice": {"type": "allowed_tools", "allowed_tools": $})" + kOneTool),
        {R"({"mode": "auto", "tools": [)" + tool + "]}"}},
       {C,
        "tool_choice.allowed_tools.tools[]",
-       chat(R"(, "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto",
+       chat_with(R"(, "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto",
             "tools": [$]}})" +
-            kTools),
+                 kOneTool),
        {tool}},
       {C,
        "tool_choice.allowed_tools.tools[].function",
-       chat(R"(, "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto",
+       chat_with(R"(, "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto",
             "tools": [{"type": "function", "function": $}]}})" +
-            kTools),
+                 kOneTool),
        {R"({"name": "f"})"}},
   };
 }
@@ -156,7 +156,7 @@ std::vector<Sample> form_samples() {
   using Body = std::string (*)(const std::string&);
   std::vector<Sample> samples;
   for (const auto& [kind, body] : std::initializer_list<std::pair<RequestKind, Body>>{
-           {C, chat}, {T, completion}, {R, response}, {M, turn}}) {
+           {C, chat_with}, {T, completion_with}, {R, response_with}, {M, turn}}) {
     samples.push_back({kind,
                        "structured_outputs",
                        body(R"(, "structured_outputs": $)"),
@@ -183,7 +183,7 @@ std::vector<Sample> form_samples() {
                        {R"({"include_usage": true})"}});
   }
   samples.push_back(
-      {R, "stream_options", response(R"(, "stream": true, "stream_options": $)"), {"{}"}});
+      {R, "stream_options", response_with(R"(, "stream": true, "stream_options": $)"), {"{}"}});
   const std::string frames = R"([{"type": "video", "video": [)" + kImage + ", " + kImage + "]}]";
   samples.push_back(
       {C,
@@ -226,23 +226,23 @@ std::vector<Sample> response_samples() {
        "input[].summary[]",
        item(R"({"type": "reasoning", "summary": [$]})"),
        {R"({"type": "summary_text", "text": "a"})"}},
-      {R, "text", response(R"(, "text": $)"), {R"({"format": {"type": "json_object"}})"}},
+      {R, "text", response_with(R"(, "text": $)"), {R"({"format": {"type": "json_object"}})"}},
       {R,
        "text.format",
-       response(R"(, "text": {"format": $})"),
+       response_with(R"(, "text": {"format": $})"),
        {R"({"type": "json_schema", "schema": {}})"}},
-      {R, "reasoning", response(R"(, "reasoning": $)"), {"{}"}},
-      {R, "tools[]", response(R"(, "tools": [$])"), {R"({"type": "function", "name": "f"})"}},
+      {R, "reasoning", response_with(R"(, "reasoning": $)"), {"{}"}},
+      {R, "tools[]", response_with(R"(, "tools": [$])"), {R"({"type": "function", "name": "f"})"}},
       {R,
        "tool_choice",
-       response(R"(, "tool_choice": $)" + kFlatTools),
+       response_with(R"(, "tool_choice": $)" + kFlatTools),
        {R"({"type": "function", "name": "f"})",
         R"({"type": "allowed_tools", "mode": "auto",
             "tools": [{"type": "function", "name": "f"}]})"}},
       {R,
        "tool_choice.tools[]",
-       response(R"(, "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [$]})" +
-                kFlatTools),
+       response_with(R"(, "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [$]})" +
+                     kFlatTools),
        {R"({"type": "function", "name": "f"})"}},
   };
 }
@@ -309,7 +309,7 @@ const std::vector<Sample>& samples() {
   return all;
 }
 
-std::string text_of(const json::value& v) {
+std::string member_text(const json::value& v) {
   std::string text;
   json::JsonWriter(text).value(v);
   return text;
@@ -317,10 +317,10 @@ std::string text_of(const json::value& v) {
 
 std::string body_of(const Sample& sample, const json::value& object) {
   const std::size_t at = sample.body.find('$');
-  return sample.body.substr(0, at) + text_of(object) + sample.body.substr(at + 1);
+  return sample.body.substr(0, at) + member_text(object) + sample.body.substr(at + 1);
 }
 
-std::string seen(const SamplingFields& sampling, const DeliveryFields& delivery) {
+std::string seen_members(const SamplingFields& sampling, const DeliveryFields& delivery) {
   std::string all = fmt::format("{}{}", delivery.include_usage, delivery.continuous_usage_stats);
   if (const auto& form = sampling.structured)
     all += fmt::format("{} {} {} {}", static_cast<int>(form->kind), form->text,
@@ -329,11 +329,11 @@ std::string seen(const SamplingFields& sampling, const DeliveryFields& delivery)
 }
 
 // All that decides an answer, as far as objects within a request do.
-std::string seen(const ChatRequest& request) {
+std::string seen_members(const ChatRequest& request) {
   const auto as_is = [](std::string_view text) { return std::string(text); };
-  std::string all = seen(request.sampling, request.delivery);
-  all += text_of(template_messages(request, as_is)) + text_of(template_tools(request, as_is)) +
-         text_of(request.chat_template_kwargs);
+  std::string all = seen_members(request.sampling, request.delivery);
+  all += member_text(template_messages(request, as_is)) +
+         member_text(template_tools(request, as_is)) + member_text(request.chat_template_kwargs);
   for (const ImagePart& image : request.images)
     all += fmt::format("{} {} {} {} {}", image.url, static_cast<int>(image.detail),
                        image.min_pixels.value_or(0), image.max_pixels.value_or(0), image.uuid);
@@ -348,19 +348,19 @@ std::string seen(const ChatRequest& request) {
                            fmt::join(tools.allowed, ","), tools.parallel);
 }
 
-Result<std::string> parsed(RequestKind kind, const std::string& body) {
+Result<std::string> parsed_members(RequestKind kind, const std::string& body) {
   if (kind == T) {
     TRY(const CompletionRequest request, parse_completion_request(body));
-    return seen(request.sampling, request.delivery);
+    return seen_members(request.sampling, request.delivery);
   }
   if (kind == R) {
     TRY(ResponseRequest request, parse_response_request(body));
     TRY_DO(add_conversation(request, {}));
-    return seen(request.chat);
+    return seen_members(request.chat);
   }
   TRY(const ChatRequest request,
       kind == C ? parse_chat_request(body) : parse_messages_request(body));
-  return seen(request);
+  return seen_members(request);
 }
 
 std::vector<Sample> samples_of(RequestKind kind, std::string_view path) {
@@ -374,12 +374,12 @@ std::vector<Sample> samples_of(RequestKind kind, std::string_view path) {
 bool is_heard(const Sample& sample, std::string_view member) {
   for (const std::string& text : sample.objects) {
     const json::value object = json::parse(text).value();
-    const auto without = parsed(sample.kind, body_of(sample, object));
+    const auto without = parsed_members(sample.kind, body_of(sample, object));
     EXPECT_TRUE(without) << body_of(sample, object) << ": " << without.error().message;
     for (const json::value& nonsense : {json::value(json::object{{"a", 1}}), json::value(7)}) {
       json::value changed = object;
       changed.as_object()[member] = nonsense;
-      const auto with = parsed(sample.kind, body_of(sample, changed));
+      const auto with = parsed_members(sample.kind, body_of(sample, changed));
       if (!with || *with != *without) return true;
     }
   }
@@ -435,8 +435,8 @@ TEST(MemberTable, OtherTypesAreRefusedByTheirNames) {
     for (const Sample& sample : samples_of(client.kind, client.path)) {
       ++types;
       const json::object object{{"type", json::string(client.type)}};
-      const auto made =
-          parsed(client.kind, body_of(sample, client.type.empty() ? json::object() : object));
+      const auto made = parsed_members(
+          client.kind, body_of(sample, client.type.empty() ? json::object() : object));
       ASSERT_FALSE(made) << sample.path << ": " << client.type;
       EXPECT_THAT(made.error().message, HasSubstr(client.type.substr(0, 40)));
     }
@@ -491,7 +491,7 @@ TEST(MemberTable, WhatIsRefusedIsRefusedByItsPath) {
       if (row.fate != Fate::kRefused) continue;
       json::value object = json::parse(sample.objects.front()).value();
       object.as_object()[row.name] = json::array{json::object{{"a", 1}}};
-      const auto made = parsed(sample.kind, body_of(sample, object));
+      const auto made = parsed_members(sample.kind, body_of(sample, object));
       ASSERT_FALSE(made) << sample.path << "." << row.name;
       const std::string_view top =
           std::string_view(sample.path).substr(0, sample.path.find_first_of(".["));
@@ -499,7 +499,7 @@ TEST(MemberTable, WhatIsRefusedIsRefusedByItsPath) {
       EXPECT_THAT(made.error().message, HasSubstr(fmt::format(".{}'", row.name)));
       for (const json::value& nothing : {json::value(), json::value(json::string(row.harmless))}) {
         object.as_object()[row.name] = nothing;
-        const auto passed = parsed(sample.kind, body_of(sample, object));
+        const auto passed = parsed_members(sample.kind, body_of(sample, object));
         EXPECT_TRUE(passed) << passed.error().message;
       }
     }
@@ -525,22 +525,23 @@ TEST(MemberTable, APartHasContentsOfOneType) {
       {M, block("user", R"({"type": "image", "text": "a", )" + source + "}")},
       {M, block("assistant", R"({"type": "thinking", "thinking": "a", "text": "b"})")}};
   for (const auto& [kind, body] : mixed) {
-    const auto made = parsed(kind, body);
+    const auto made = parsed_members(kind, body);
     ASSERT_FALSE(made) << body;
     EXPECT_THAT(made.error().message, HasSubstr("too: send it as a part of its own")) << body;
   }
-  EXPECT_TRUE(parsed(C, chat_part(R"({"type": "text", "text": "a", "image_url": null})")));
+  EXPECT_TRUE(parsed_members(C, chat_part(R"({"type": "text", "text": "a", "image_url": null})")));
 }
 
 TEST(MemberTable, ErrorsNameThePlaceWithItsNumbers) {
-  EXPECT_EQ(parsed(C, R"({"messages": [{"role": "user", "content": "a"}, {"role": "user", "content":
+  EXPECT_EQ(parsed_members(
+                C, R"({"messages": [{"role": "user", "content": "a"}, {"role": "user", "content":
                 [{"type": "text", "text": "a"}, {"type": "image_url",
                   "image_url": {"url": "data:image/png;base64,AA", "resized_width": 28}}]}]})")
                 .error()
                 .message,
             "'messages[1].content[1].image_url.resized_width' is not supported for chat: send "
             "'min_pixels' and 'max_pixels'");
-  EXPECT_EQ(parsed(R, response(R"(, "text": {"nope": 1})")).error().message,
+  EXPECT_EQ(parsed_members(R, response_with(R"(, "text": {"nope": 1})")).error().message,
             "'text.nope' is not known; format, verbosity are");
 }
 

@@ -15,7 +15,7 @@ const std::string kTools =
         "parameters": {"type": "object", "properties": {}}, "strict": true}},
        {"type": "function", "function": {"name": "a.b-c:d/e_1"}}])";
 
-Result<ChatRequest> chat(const std::string& members) {
+Result<ChatRequest> read_chat(const std::string& members) {
   return parse_chat_request(R"({"messages": [{"role": "user", "content": "x"}], )" + members + "}");
 }
 
@@ -31,17 +31,17 @@ std::string allowed(const std::string& mode, const std::string& tools) {
 // Of the tools those alone are left that may be called.
 TEST(ToolFields, SomeToolsAreAllowed) {
   const std::string one = R"({"type": "function", "function": {"name": "a.b-c:d/e_1"}})";
-  const auto automatic = chat(kTools + allowed("auto", one));
+  const auto automatic = read_chat(kTools + allowed("auto", one));
   ASSERT_TRUE(automatic) << automatic.error().message;
   EXPECT_EQ(automatic->tools.choice, ToolChoice::kAuto);
   ASSERT_EQ(automatic->tools.list->size(), 1U);
   EXPECT_EQ(automatic->tools.list->at(0).at("function").at("name"), "a.b-c:d/e_1");
-  EXPECT_EQ(chat(kTools + allowed("required", one))->tools.choice, ToolChoice::kRequired);
+  EXPECT_EQ(read_chat(kTools + allowed("required", one))->tools.choice, ToolChoice::kRequired);
 }
 
 TEST(ToolFields, ChoicesAsOpenAiHasThem) {
   const auto choice = [](const std::string& members) {
-    const auto request = chat(members);
+    const auto request = read_chat(members);
     EXPECT_TRUE(request) << request.error().message;
     return request->tools;
   };
@@ -69,7 +69,7 @@ TEST(ToolFields, ChoicesAsOpenAiHasThem) {
 TEST(ToolFields, RefusalsSayWhatWhereAndWhatIsPossible) {
   const auto expect = [](const std::string& members, const std::string& param,
                          const std::string& message) {
-    const auto request = chat(members);
+    const auto request = read_chat(members);
     ASSERT_FALSE(request) << members;
     EXPECT_EQ(request.error().param, param) << members;
     EXPECT_EQ(request.error().message, message);

@@ -11,7 +11,7 @@
 namespace saccade::bench {
 namespace {
 
-constexpr EventKinds kText = kContentEvent | kChoicesEvent;
+constexpr EventKinds kHealthText = kContentEvent | kChoicesEvent;
 
 // Arrivals every 50 ms into one server that takes `service_ms` each.
 RunLog queue_run(double service_ms, std::uint64_t seed = 1) {
@@ -28,15 +28,15 @@ RunLog queue_run(double service_ms, std::uint64_t seed = 1) {
     requests.push_back({.scheduled_ms = due,
                         .start_ms = due,
                         .end_ms = free,
-                        .events = {{free, kText | kFinishEvent}}});
+                        .events = {{free, kHealthText | kFinishEvent}}});
   }
   return hand_log(requests, header);
 }
 
 TEST(RunHealth, FailuresSayTheirFirstReason) {
-  const RunLog well = hand_log({{.end_ms = 2, .events = {{1, kText | kFinishEvent}}}});
+  const RunLog well = hand_log({{.end_ms = 2, .events = {{1, kHealthText | kFinishEvent}}}});
   EXPECT_EQ(failures_line(well, compute_metrics(well)), "");
-  const RunLog log = hand_log({{.end_ms = 2, .events = {{1, kText | kFinishEvent}}},
+  const RunLog log = hand_log({{.end_ms = 2, .events = {{1, kHealthText | kFinishEvent}}},
                                {.end_ms = 2, .events = {{1, kChoicesEvent | kFinishEvent}}},
                                {.end_ms = 2, .status = 400, .error = "HTTP 400: too long"},
                                {.end_ms = 2, .status = 400, .error = "HTTP 400: another"}});

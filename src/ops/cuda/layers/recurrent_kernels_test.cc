@@ -17,7 +17,7 @@ namespace saccade::cuda {
 namespace {
 
 constexpr double kUnit = 0x1.0p-24;  // half an ulp of 1 in f32
-constexpr DType kActivationTypes[] = {DType::kF32, DType::kBf16};
+constexpr DType kRecurrentTypes[] = {DType::kF32, DType::kBf16};
 constexpr std::int64_t kPages = 7;
 
 // Sequences of any lengths, some of them empty, on pages that differ; a row now and then in none.
@@ -133,7 +133,7 @@ void check_conv(const ConvCase& c, std::uint64_t seed) {
 
 TEST(CausalConvKernel, MatchesItsDefinition) {
   std::uint64_t seed = 0;
-  for (const DType type : kActivationTypes) {
+  for (const DType type : kRecurrentTypes) {
     for (std::int64_t taps = 2; taps <= 8; ++taps)
       check_conv({taps, 1 + 37 * taps, type, taps % 2 == 0}, ++seed);
     for (const std::int64_t cols : {1, 127, 128, 129, 300})
@@ -345,7 +345,7 @@ void check_delta(const DeltaShape& s, DType type, bool odd, std::uint64_t seed, 
 
 TEST(DeltaRuleKernel, MatchesItsDefinition) {
   std::uint64_t seed = 100;
-  for (const DType type : kActivationTypes) {
+  for (const DType type : kRecurrentTypes) {
     for (const bool odd : {false, true}) {
       check_delta({1, 1, 1, 1}, type, odd, ++seed);
       check_delta({2, 4, 24, 20}, type, odd, ++seed);
@@ -364,7 +364,7 @@ TEST(DeltaRuleKernel, OfAnyShape) {
     check_delta({key_heads, key_heads * static_cast<std::int64_t>(1 + rng.below(3)),
                  static_cast<std::int64_t>(1 + rng.below(80)),
                  static_cast<std::int64_t>(1 + rng.below(70))},
-                kActivationTypes[rng.below(2)], rng.below(2) == 0, 200 + i);
+                kRecurrentTypes[rng.below(2)], rng.below(2) == 0, 200 + i);
   }
 }
 
@@ -387,7 +387,7 @@ TEST(RecurrentKernels, ChunksAndNeighboursDoNotChangeABit) {
   constexpr std::int32_t kRows = 43;
   const DeltaShape s{1, 2, 40, 36};
   constexpr std::int64_t kTaps = 4;
-  for (const DType type : kActivationTypes) {
+  for (const DType type : kRecurrentTypes) {
     SCOPED_TRACE(name_of(type));
     Rng rng(11);
     const DeltaRows x(s, kRows, type, false, rng, 1);

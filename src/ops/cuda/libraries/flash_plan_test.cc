@@ -15,16 +15,16 @@ namespace {
 
 using Tile = std::tuple<std::int32_t, std::int32_t, std::int32_t>;  // sequence, head, tile
 
-struct Case {
+struct FlashCase {
   FlashForm form;
   std::int64_t heads = 1;
   int blocks = 1;
   std::vector<FlashSequence> sequences;
 };
 
-Case random_case(Rng& rng) {
+FlashCase random_case(Rng& rng) {
   const auto below = [&](std::uint64_t most) { return static_cast<std::int32_t>(rng.below(most)); };
-  Case made;
+  FlashCase made;
   made.form = {.paged = below(2) == 0,
                .head_dim = 64,
                .query_rows = 1 + below(200),
@@ -50,7 +50,7 @@ struct Dealt {
 };
 
 // Reads the lists as a kernel does.
-Dealt deal(const Case& from) {
+Dealt deal(const FlashCase& from) {
   const FlashPlan plan(from.form, from.heads, from.blocks, from.sequences);
   const FlashLists lists = plan.at(plan.integers().data());
   Dealt dealt;
@@ -82,7 +82,7 @@ Dealt deal(const Case& from) {
 TEST(FlashPlan, EveryTileOfEveryHeadIsDoneOnce) {
   Rng rng(3);
   for (int round = 0; round < 300; ++round) {
-    const Case made = random_case(rng);
+    const FlashCase made = random_case(rng);
     const Dealt dealt = deal(made);
     std::size_t want = 0;
     for (std::size_t i = 0; i < made.sequences.size(); ++i) {
@@ -102,7 +102,7 @@ TEST(FlashPlan, EveryTileOfEveryHeadIsDoneOnce) {
 TEST(FlashPlan, BlocksHaveAboutTheSame) {
   Rng rng(4);
   for (int round = 0; round < 300; ++round) {
-    const Case made = random_case(rng);
+    const FlashCase made = random_case(rng);
     const Dealt dealt = deal(made);
     std::int64_t all = 0;
     for (const std::int64_t load : dealt.loads) all += load;

@@ -163,8 +163,8 @@ TEST(E4m3Kernels, ProductsAreNearTheExactOnes) {
 }
 
 // By all tiles, at any place in them: the same sums in the same order.
-void expect_the_same_bits(std::int64_t most, std::int64_t in, std::int64_t out, std::int64_t group,
-                          std::initializer_list<std::int64_t> counts) {
+void expect_e4m3_bits(std::int64_t most, std::int64_t in, std::int64_t out, std::int64_t group,
+                      std::initializer_list<std::int64_t> counts) {
   SCOPED_TRACE(fmt::format("in {} out {} group {}", in, out, group));
   Rng rng(static_cast<std::uint64_t>(in + out + group));
   Codes x(most, in, group);
@@ -194,8 +194,8 @@ void expect_the_same_bits(std::int64_t most, std::int64_t in, std::int64_t out, 
 TEST(E4m3Kernels, RowsDoNotDependOnTheBatch) {
   for (const std::int64_t in : {250, 512, 650})
     for (const std::int64_t group : {in, std::int64_t{32}, std::int64_t{128}})
-      expect_the_same_bits(67, in, 35, group, {1, 16, 17, 64});
-  expect_the_same_bits(18, 288, 16897, 128, {2, 17});
+      expect_e4m3_bits(67, in, 35, group, {1, 16, 17, 64});
+  expect_e4m3_bits(18, 288, 16897, 128, {2, 17});
 }
 
 // Small tiles and large ones, any place in them; and each visit is its row's product with its

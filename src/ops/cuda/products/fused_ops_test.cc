@@ -66,7 +66,7 @@ class FusedOps : public ::testing::Test {
   Rng rng_{17};
 };
 
-struct QkvCase {
+struct FusedQkvCase {
   DType type;
   DType cache;
   std::int64_t head_dim;
@@ -77,7 +77,7 @@ struct QkvCase {
 
 class FusedQkv : public FusedOps {
  protected:
-  void check(const QkvCase& c) {
+  void check(const FusedQkvCase& c) {
     SCOPED_TRACE(fmt::format("{} over {}, heads of {}, {} pairs, norms {}, behind {}",
                              name_of(c.type), name_of(c.cache), c.head_dim, c.pairs, c.norms,
                              c.gates));

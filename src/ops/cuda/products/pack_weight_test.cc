@@ -12,8 +12,8 @@ namespace saccade::cuda {
 namespace {
 
 // A matrix in bytes that are not aligned, as a file's may be.
-struct Stored {
-  Stored(DType type, std::int64_t rows, std::int64_t cols, Rng& rng) {
+struct StoredWeight {
+  StoredWeight(DType type, std::int64_t rows, std::int64_t cols, Rng& rng) {
     const std::size_t size = size_of(type);
     bytes.resize(static_cast<std::size_t>(rows * cols) * size + 1);
     for (std::int64_t i = 0; i < rows * cols; ++i) {
@@ -39,8 +39,8 @@ TEST(PackWeight, RowsAreTheStoredNumbers) {
                     DType::kBf16);
   Rng rng(4);
   for (const DType type : {DType::kF32, DType::kBf16, DType::kF16}) {
-    const Stored large(type, 300, 2600, rng);
-    const Stored small(type, 40, 2501, rng);
+    const StoredWeight large(type, 300, 2600, rng);
+    const StoredWeight small(type, 40, 2501, rng);
     const StoredMatrix parts[] = {large.matrix.outputs(7, 290).inputs(33, 2534), small.matrix};
     for (const DType compute : {DType::kBf16, DType::kF32}) {
       const auto packed = device.pack(parts, compute);
