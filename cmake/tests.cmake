@@ -13,6 +13,15 @@ endif()
 
 add_custom_target(sanitized_tests)
 
+# Tests whose timers and sockets want a core to themselves; with sanitizers, which make a core slow, the machine.
+function(saccade_undisturbed)
+  if(SACCADE_SANITIZE)
+    set_tests_properties(${ARGN} PROPERTIES RUN_SERIAL TRUE)
+  else()
+    set_tests_properties(${ARGN} PROPERTIES PROCESSORS 2)
+  endif()
+endfunction()
+
 # How tests and what they share are compiled. They run in the source folder; its path is not compiled in, so that ccache serves
 # every clone: a second argument is for tests that need it whole.
 function(saccade_test_options name)

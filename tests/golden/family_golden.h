@@ -30,7 +30,7 @@ inline std::string golden_folder(const std::string& family) {
 inline std::unique_ptr<Device> make_device(const std::string& name) {
   if (name == "reference") return make_reference_device();
   if (name == "deferred") return make_deferred_device("");
-  auto device = make_cpu_device(2, name);
+  auto device = make_cpu_device(kDeviceThreads, name);
   return device ? *std::move(device) : nullptr;
 }
 inline std::vector<std::string> device_names() {

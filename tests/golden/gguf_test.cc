@@ -274,7 +274,7 @@ void expect_same(const Answer& given, const Answer& wanted, bool exactly) {
 TEST_P(Gguf, AnswersAsItsCheckpointWithSuchWeights) {
   const Case& of = GetParam();
   ASSERT_NO_FATAL_FAILURE(write_with_its_weights());
-  const auto device = make_cpu_device(2).value();
+  const auto device = make_cpu_device(kDeviceThreads).value();
   {
     SCOPED_TRACE("text");
     expect_same(answer_of(gguf_of(of), *device, nullptr), answer_of(root_, *device, nullptr),
@@ -294,7 +294,7 @@ TEST_P(Gguf, AnswersAsItsCheckpointWithSuchWeights) {
 TEST_P(Gguf, ItsTextNeedsNoProjector) {
   const Case& of = GetParam();
   if (of.tower_layers == 0) GTEST_SKIP() << "it has none";
-  const auto device = make_cpu_device(2).value();
+  const auto device = make_cpu_device(kDeviceThreads).value();
   const Answer alone = answer_of(gguf_of(of) + "/model.gguf", *device, nullptr);
   expect_same(alone, answer_of(gguf_of(of), *device, nullptr), true);
 }
@@ -332,7 +332,7 @@ double largest(const std::vector<float>& values) {
 // As a CPU serves them: what is in blocks becomes bytes, Q4_0 stays codes of four bits, and what is
 // in no blocks stays numbers.
 TEST(GgufFiles, BlocksBecomeBytesAndFourBitsStay) {
-  const auto device = make_cpu_device(2).value();
+  const auto device = make_cpu_device(kDeviceThreads).value();
   const LoadOptions numbers{.compute = DType::kF32, .kv = {}};
   LoadOptions small = numbers;
   small.int8_rows = Int8Rows::kBeforeBlocks;
@@ -358,7 +358,7 @@ TEST(GgufFiles, BlocksBecomeBytesAndFourBitsStay) {
 
 // What is there whole and not quantised gives what transformers gives.
 TEST(GgufFiles, WholeOnesAgreeWithTheReference) {
-  const auto device = make_cpu_device(2).value();
+  const auto device = make_cpu_device(kDeviceThreads).value();
   for (const auto& [name, checkpoint] : {std::pair{"smolvlm2", "smolvlm2/fifths"},
                                          {"llava_onevision", "llava_onevision/newlines"},
                                          {"minicpmv", "minicpmv/slices"},
@@ -383,7 +383,7 @@ TEST(GgufFiles, WholeOnesAgreeWithTheReference) {
 
 // Codes of four bits that are kept, beside the same as numbers.
 TEST(GgufFiles, KeptCodesAnswerAsTheirNumbers) {
-  const auto device = make_cpu_device(2).value();
+  const auto device = make_cpu_device(kDeviceThreads).value();
   const std::string place = golden_folder("gguf/llama3_q4_0");
   const auto checkpoint = open_checkpoint(place);
   ASSERT_TRUE(checkpoint);

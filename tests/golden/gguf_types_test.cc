@@ -100,7 +100,7 @@ class GgufTypes : public ::testing::TestWithParam<Type> {
   // Of one text, every token's.
   std::vector<float> logits(const std::string& place, const LoadOptions& options,
                             std::size_t* bytes = nullptr) {
-    const auto device = make_cpu_device(2).value();
+    const auto device = make_cpu_device(kDeviceThreads).value();
     const auto model = testing::load(place, *device, options);
     if (model == nullptr) return {};
     if (bytes != nullptr) *bytes = model->network->shape().weight_bytes;

@@ -134,7 +134,7 @@ TEST_P(Int8Golden, StatesOfBytesAreNearTheNumbers) {
 // less of is three bytes for each of these, but for scales, sums and what the packing fills up. The
 // gates would be 9,216 more.
 TEST(Int8Load, TakesTheMatricesOfStatesToo) {
-  const auto device = make_cpu_device(2, "portable").value();
+  const auto device = make_cpu_device(kDeviceThreads, "portable").value();
   const std::string directory = golden_folder("qwen3_5/odd_heads");
   const auto numbers = testing::load(directory, *device);
   const auto bytes = testing::load(directory, *device, bytes_of_text(DType::kF32));
@@ -151,7 +151,7 @@ TEST(Int8Load, TakesTheMatricesOfStatesToo) {
 
 // What is kept, and what is not rounded.
 TEST(Int8Load, TakesAQuarterAndLeavesTowerAndHead) {
-  const auto device = make_cpu_device(2).value();
+  const auto device = make_cpu_device(kDeviceThreads).value();
   const std::string directory = golden_folder("qwen2_vl/odd_heads");
   const auto numbers = testing::load(directory, *device);
   const auto bytes = testing::load(directory, *device, bytes_of_text(DType::kF32));
@@ -174,7 +174,7 @@ LoadOptions bytes_of_tower(DType compute) {
 // that is not rounded. What leaves the tower is near the numbers on every family's tower, and not
 // the numbers; text that is shown no picture is the numbers.
 TEST(Int8Tower, EveryFamilysStagesAreNearTheNumbers) {
-  const auto device = make_cpu_device(2).value();
+  const auto device = make_cpu_device(kDeviceThreads).value();
   for (const char* name :
        {"qwen2_vl/odd_heads", "qwen2_5_vl/wide_window", "qwen3_vl/odd_heads", "glm4v/odd_heads",
         "llava_onevision/newlines", "internvl2/internlm2", "internvl3/hf3", "paligemma/first",
@@ -243,7 +243,7 @@ TEST(Int8Load, RefusesWhatHasNoTextLayers) {
 
 // Quantised checkpoints too: read as numbers, then rounded.
 TEST(Int8Load, RoundsWhatIsStoredInFourBits) {
-  const auto device = make_cpu_device(2).value();
+  const auto device = make_cpu_device(kDeviceThreads).value();
   for (const char* name : {"quantised/awq_row", "quantised/gptq_order", "quantised/fp8_block"}) {
     const std::string directory = golden_folder(name);
     LoadOptions as_numbers;
@@ -258,7 +258,7 @@ TEST(Int8Load, RoundsWhatIsStoredInFourBits) {
 
 // Half a byte and a scale for every group instead of two bytes; the tower and the head stay.
 TEST(Int4Load, KeepsFourBitsOfTextLayersAlone) {
-  const auto device = make_cpu_device(2).value();
+  const auto device = make_cpu_device(kDeviceThreads).value();
   const std::string directory = golden_folder("qwen2_vl/odd_heads");
   const auto bytes = testing::load(directory, *device, bytes_of_text(DType::kBf16));
   const auto codes = testing::load(directory, *device, four_bits_of_text(DType::kBf16));
@@ -270,7 +270,7 @@ TEST(Int4Load, KeepsFourBitsOfTextLayersAlone) {
 // As in EveryStageIsNearTheNumbers, of activations alone: 0.75 % a product, four of them a layer,
 // and 3 % if all of it were to add up.
 TEST(Int4Load, BytesOfActivationsStayNear) {
-  const auto device = make_cpu_device(2).value();
+  const auto device = make_cpu_device(kDeviceThreads).value();
   for (const char* name : {"qwen2_vl/odd_heads", "quantised/awq_row", "quantised/gptq_order"}) {
     const std::string directory = golden_folder(name);
     LoadOptions options = four_bits_of_text(DType::kF32);
@@ -296,7 +296,7 @@ TEST(Int4Load, BytesOfActivationsStayNear) {
 
 // What the checkpoint has in four bits stays as it is: the same bytes with the flag as without.
 TEST(Int4Load, LeavesFourBitsOfACheckpoint) {
-  const auto device = make_cpu_device(2).value();
+  const auto device = make_cpu_device(kDeviceThreads).value();
   for (const char* name : {"quantised/awq_vision", "quantised/gptq_order"}) {
     const std::string directory = golden_folder(name);
     const auto stored = testing::load(directory, *device);
@@ -389,7 +389,7 @@ class Glimpse {
 // One picture in ten; all of them, as the table of docs/quantised.md has them, by
 // SACCADE_ALL_PICTURES=1.
 TEST(Int8Glimpse, AnswersAsWellAsInSixteenBits) {
-  const auto device = make_cpu_device(2).value();
+  const auto device = make_cpu_device(kDeviceThreads).value();
   std::vector<Picture> all = pictures();
   ASSERT_EQ(all.size(), 200U);
   if (std::getenv("SACCADE_ALL_PICTURES") == nullptr) {

@@ -35,7 +35,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, InternVl2Beyond,
                          [](const auto& device) { return device.param; });
 
 TEST(InternVl2, ChunksBeyondGiveTheSameTokens) {
-  const auto device = *make_cpu_device(2);
+  const auto device = *make_cpu_device(kDeviceThreads);
   const std::string directory = golden_folder("internvl2/internlm2");
   const auto model = testing::load(directory, *device);
   ASSERT_NE(model, nullptr);

@@ -151,7 +151,7 @@ class LoraMerged : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(LoraMerged, IsTheCheckpointWithItsProductsAdded) {
   const std::string from = golden_folder(GetParam());
-  const auto device = *make_cpu_device(2, "");
+  const auto device = *make_cpu_device(kDeviceThreads, "");
   const auto model = testing::load(from, *device);
   ASSERT_NE(model, nullptr);
   constexpr std::int64_t kRank = 3;
@@ -205,7 +205,7 @@ INSTANTIATE_TEST_SUITE_P(
 // A model in bytes has its adapters in floats beside it, on every device alike: what differs is
 // which code a number that lies between two becomes.
 TEST(LoraInBytes, IsOnAllDevicesTheSame) {
-  const auto device = *make_cpu_device(2, "");
+  const auto device = *make_cpu_device(kDeviceThreads, "");
   const auto reference = make_reference_device();
   LoadOptions options{.compute = DType::kF32, .kv = {}};
   options.text_layers = DType::kI8;

@@ -100,7 +100,7 @@ Answer answer_of(const std::string& directory, Device& device, const LoadOptions
 // groups of 32 do not divide; attention to images; experts, a tensor each; names of the hub's and
 // of transformers' own.
 TEST_F(QuantizeCheckpoint, AnswersAsItsSourceRoundedAtLoad) {
-  const auto device = make_cpu_device(2).value();
+  const auto device = make_cpu_device(kDeviceThreads).value();
   for (const char* name :
        {"qwen2_vl/odd_heads", "qwen2/mixed_window", "qwen3/odd_heads", "qwen3_moe/every_layer",
         "phi_3_vision/su", "internvl2/internlm2", "internvl2/current", "smolvlm2/fifths",
@@ -131,7 +131,7 @@ TEST_F(QuantizeCheckpoint, AnswersAsItsSourceRoundedAtLoad) {
 }
 
 TEST_F(QuantizeCheckpoint, WritesTheHeadInBytesWhereItIsAMatrixOfItsOwn) {
-  const auto device = make_cpu_device(2).value();
+  const auto device = make_cpu_device(kDeviceThreads).value();
   QuantizeOptions written = options(8);
   written.head = true;
   std::size_t done = 0;  // what was said last

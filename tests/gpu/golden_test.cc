@@ -160,7 +160,7 @@ TEST(CudaMadeWeights, GiveTheCpusAnswer) {
     return (*run)->greedy(4);
   };
   const auto device = device_under_test(DType::kF32, 4);
-  EXPECT_EQ(greedy(*device), greedy(**make_cpu_device(2)));
+  EXPECT_EQ(greedy(*device), greedy(**make_cpu_device(kDeviceThreads)));
 }
 
 // Text layers in bytes, within the bound of tests/golden/int8_test.cc and far from equal: bytes

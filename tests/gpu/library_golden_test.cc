@@ -59,7 +59,7 @@ TEST_P(CudaLibraryGolden, LogitsAreNearTransformers) {
     const std::string description = (*library)->description();
     const auto by_library = logits(std::move(*library), DType::kBf16, golden);
     const auto by_own = logits(std::move(*own), DType::kBf16, golden);
-    auto cpu = make_cpu_device(2);
+    auto cpu = make_cpu_device(kDeviceThreads);
     ASSERT_TRUE(cpu) << cpu.error().message;
     const double size = norm(want);
     const double cpu_error = distance(logits(std::move(*cpu), DType::kBf16, golden), want) / size;

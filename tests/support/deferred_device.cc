@@ -531,7 +531,7 @@ void DeferredDevice::run_until(const DeferredStream& lane, std::uint64_t count) 
 
 std::unique_ptr<Device> make_deferred_device(const std::string& inner, std::uint64_t seed) {
   if (inner == "reference") return std::make_unique<DeferredDevice>(make_reference_device(), seed);
-  auto made = make_cpu_device(2, inner);
+  auto made = make_cpu_device(kDeviceThreads, inner);
   if (!made) return nullptr;
   return std::make_unique<DeferredDevice>(*std::move(made), seed);
 }
@@ -541,7 +541,7 @@ std::unique_ptr<Device> engine_device(const std::string& inner) {
   if (kind != nullptr && std::string_view(kind) == "deferred") return make_deferred_device(inner);
   CHECK(kind == nullptr || *kind == 0, "SACCADE_TEST_DEVICE is {}", kind);
   if (inner == "reference") return make_reference_device();
-  auto made = make_cpu_device(2, inner);
+  auto made = make_cpu_device(kDeviceThreads, inner);
   CHECK(made.has_value(), "{}", made.error().message);
   return *std::move(made);
 }

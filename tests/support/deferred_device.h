@@ -138,6 +138,15 @@ class DeferredDevice final : public ForwardingDevice {
   std::vector<std::unique_ptr<DeferredStream>> lanes_;
 };
 
+// Threads of a CPU device in tests that compute little: one, since other tests run beside them and
+// a pool's workers wait awake; two where sanitizers watch them.
+constexpr int kDeviceThreads =
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    2;
+#else
+    1;
+#endif
+
 // `inner`: "reference" or an instruction set of the CPU ("": the best). Null when this machine
 // lacks it.
 std::unique_ptr<Device> make_deferred_device(const std::string& inner, std::uint64_t seed = 1);
