@@ -124,8 +124,9 @@ Result<void> Decoder::add(const json::value& from) {
   const json::object& object = from.get_object();
   TRY(const std::string type, json::get_string(object, "type"));
   if (type == "Sequence") {
-    TRY(const json::array* steps, steps_of(object, "decoders"));
-    for (const json::value& step : *steps) TRY_DO(add(step));
+    auto steps = steps_of(object, "decoders");
+    if (!steps) return fail_within("decoder Sequence", std::move(steps).error());
+    for (const json::value& step : **steps) TRY_DO(add(step));
     return {};
   }
   if (steps_.size() == kMaxSteps) {

@@ -112,8 +112,9 @@ Result<PostProcessor> PostProcessor::parse(const json::value& from) {
   if (type != "Sequence") {
     return fail(ErrorCode::kUnsupported, "post_processor {}: this type is not supported", type);
   }
-  TRY(const json::array* steps, steps_of(object, "processors"));
-  for (const json::value& step : *steps) {
+  auto steps = steps_of(object, "processors");
+  if (!steps) return fail_within("post_processor Sequence", std::move(steps).error());
+  for (const json::value& step : **steps) {
     TRY(PostProcessor inner, parse(step));
     for (Template& parts : inner.templates_) result.templates_.push_back(std::move(parts));
     if (result.templates_.size() > kMaxTemplates) {

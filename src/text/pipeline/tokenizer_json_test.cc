@@ -177,6 +177,10 @@ TEST(TokenizerJson, WrongPartsAreNamed) {
               }),
               HasSubstr("charsmap"));
   EXPECT_THAT(with([](File& f) { f.decoder = R"({"type": "CTC"})"; }), HasSubstr("decoder CTC"));
+  EXPECT_THAT(with([](File& f) { f.decoder = R"({"type": "Sequence"})"; }),
+              HasSubstr("decoder Sequence: 'decoders' must be an array"));
+  EXPECT_THAT(with([](File& f) { f.post_processor = R"({"type": "Sequence", "processors": 1})"; }),
+              HasSubstr("post_processor Sequence: 'processors' must be an array"));
   EXPECT_THAT(
       with([](File& f) {
         f.post_processor =
