@@ -70,7 +70,8 @@ std::vector<float> merged_values(const SafetensorsFile& file, const SafetensorsE
   const auto has = std::ranges::find(adapter, prefix + ".lora_A.weight", &AdapterTensor::name);
   if (!name || has == adapter.end()) return values;
   const AdapterTensor& down = *has;
-  const AdapterTensor& up = tensor_of(adapter, prefix + ".lora_B.weight");
+  const std::string up_name = prefix + ".lora_B.weight";
+  const AdapterTensor& up = tensor_of(adapter, up_name);
   const auto in = static_cast<std::size_t>(down.shape[1]);
   const auto rank = static_cast<std::size_t>(down.shape[0]);
   for (std::size_t o = 0; o < static_cast<std::size_t>(up.shape[0]); ++o) {
