@@ -188,31 +188,34 @@ LocalEngine::Answered LocalEngine::answer(const StepPlan& plan, std::vector<Samp
 // The scheduler has the tokens already. All that ends with this step is counted before the first of
 // it goes out.
 void LocalEngine::deliver(const StepPlan& plan, Answered& answered, Nanos now) {
-  bool ended = false;
+  bool any_ends = false;
   auto counted = answered.deltas.begin();
   for (std::size_t row = 0; row < plan.rows.size(); ++row) {
+    if (answered.counts[row] == 0) continue;
+    ActiveRequest& of = requests_.of(*plan.rows[row].sequence);
     for (std::size_t i = 0; i < answered.counts[row]; ++i, ++counted) {
-      ActiveRequest& of = requests_.of(*plan.rows[row].sequence);
       if (counted->finish != FinishReason::kError) meter_.token(of, now);
       if (counted->finish == FinishReason::kNone) continue;
       count_end(of, counted->finish, now);
-      ended = true;
+      any_ends = true;
     }
   }
-  if (ended) meter_.publish(now, desk_, steps_.loras(), requests_);
+  if (any_ends) meter_.publish(now, desk_, steps_.loras(), requests_);
 
   auto delta = answered.deltas.begin();
   for (std::size_t row = 0; row < plan.rows.size(); ++row) {
+    if (answered.counts[row] == 0) continue;
     Sequence& sequence = *plan.rows[row].sequence;
-    bool follows = answered.counts[row] > 0;
-    for (std::size_t later = answered.counts[row]; later-- > 0; ++delta) {
-      follows = delta->finish == FinishReason::kNone;
-      ActiveRequest& of = requests_.of(sequence);
-      send(of, std::move(*delta), later);
-      if (!follows) requests_.end(of.id());
-    }
-    if (!follows) continue;
     ActiveRequest& of = requests_.of(sequence);
+    bool ends = false;
+    for (std::size_t later = answered.counts[row]; later-- > 0; ++delta) {
+      ends = delta->finish != FinishReason::kNone;
+      send(of, std::move(*delta), later);
+    }
+    if (ends) {
+      requests_.end(of.id());
+      continue;
+    }
     if (of.guide) masks_.ask(of.guide);
     drafter_.follow(sequence, of.guesses);
   }
