@@ -20,8 +20,6 @@ class Int8 : public EveryCpu {
   }
 };
 
-constexpr float kOutOfRange = std::numeric_limits<float>::infinity();
-
 std::unique_ptr<PackedWeight> pack_bytes(Device& device, Matrix& weight) {
   const StoredMatrix part = weight.view();
   return device.pack({&part, 1}, DType::kI8);
@@ -104,12 +102,13 @@ TEST_P(Int8, WhatIsNoNumberStaysInItsRowOrColumn) {
   Rng rng(5);
   Matrix weight(21, kIn);
   weight.random(rng);
-  weight.set(4, 69, -kOutOfRange);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  weight.set(4, 69, -kInfinity);
   weight.set(20, 0, std::numeric_limits<float>::quiet_NaN());
   Matrix x(19, kIn);
   x.random(rng);
   x.set(3, 17, std::numeric_limits<float>::quiet_NaN());
-  x.set(18, 69, kOutOfRange);
+  x.set(18, 69, kInfinity);
   const Matrix y = product(*cpu, *pack_bytes(*cpu, weight), x.view());
   for (std::int64_t row = 0; row < 19; ++row)
     for (std::int64_t col = 0; col < 21; ++col)

@@ -10,7 +10,7 @@
 namespace saccade::test {
 namespace {
 
-void put_file(std::string& out, Element element, float value) {
+void put_element(std::string& out, Element element, float value) {
   const uint32_t bits = bits_of(element, value);
   out.append(reinterpret_cast<const char*>(&bits), width_of(element));
 }
@@ -25,7 +25,7 @@ std::string drawn(Element element, uint32_t seed, const std::vector<size_t>& cou
     const bool tail = count % 16 != 0;
     for (size_t i = 0; i < count; ++i) {
       const float scaled = normals.at(draw, 0, tail, i, count) * scale;
-      put_file(bytes, element, scaled + mean);
+      put_element(bytes, element, scaled + mean);
     }
     draw += count + (tail ? 16 : 0);
   }

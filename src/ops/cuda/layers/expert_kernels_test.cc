@@ -15,7 +15,7 @@
 namespace saccade::cuda {
 namespace {
 
-constexpr float kNeverChosen = std::numeric_limits<float>::infinity();
+constexpr float kNeverChosen = -std::numeric_limits<float>::infinity();
 
 struct Routes {
   std::vector<std::int32_t> experts;
@@ -46,7 +46,7 @@ TEST(ExpertKernels, RoutesToTheLikeliest) {
         for (std::int64_t e = 0; e < experts; ++e) {
           logits.set(2, e, static_cast<float>(e % 3));
           logits.set(3, e, e % 2 == 0 ? 0.0f : -0.0f);
-          logits.set(4, e, e % 4 == 1 ? -kNeverChosen : logits.at(4, e));
+          logits.set(4, e, e % 4 == 1 ? kNeverChosen : logits.at(4, e));
         }
         const Routes got = routes_of(logits, per_row, normalise);
         for (std::int64_t row = 0; row < 9; ++row) {
