@@ -6,60 +6,16 @@
 #include <vector>
 
 #include "base/check.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include "base/threads/waited_word.h"
 
 namespace saccade {
 namespace {
 
-// A decode step issues a few hundred joins some microseconds apart: a sleeping worker would cost
-// more to wake than the kernel takes. An idle server must not burn its cores: after kIdle of
-// nothing, workers sleep.
 using Steady = std::chrono::steady_clock;
-constexpr auto kIdle = std::chrono::microseconds(60);
+constexpr auto kIdle = WaitedWord::kIdle;
 // How long a worker may take to begin what the caller has done its own part of, where the last ones
 // did not begin in time: the machine is crowded.
 constexpr auto kCrowded = std::chrono::microseconds(4);
-constexpr int kPausesPerLook = 16;
-
-void pause_cpu() {
-#if defined(__x86_64__)
-  _mm_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-// Spins until `word` differs from `old`, for about `patience`; returns what it is.
-std::uint32_t spin_while(const std::atomic<std::uint32_t>& word, std::uint32_t old,
-                         Steady::duration patience) {
-  Steady::time_point start{};
-  for (int look = 0;; ++look) {
-    for (int i = 0; i < kPausesPerLook; ++i) {
-      const std::uint32_t now = word.load(std::memory_order_acquire);
-      if (now != old) return now;
-      pause_cpu();
-    }
-    if (look == 0) {
-      start = Steady::now();
-    } else if (Steady::now() - start > patience) {
-      return old;
-    }
-  }
-}
-
-// Returns once `word` differs from `old`: spins, then sleeps in the kernel. There is no sched_yield
-// between: on a crowded machine it gives the core away for many milliseconds, while a sleeper is
-// put back at once when it is woken.
-std::uint32_t await_change(const std::atomic<std::uint32_t>& word, std::uint32_t old) {
-  while (true) {
-    const std::uint32_t now = spin_while(word, old, kIdle);
-    if (now != old) return now;
-    word.wait(old, std::memory_order_acquire);
-  }
-}
 
 }  // namespace
 
@@ -76,8 +32,8 @@ struct ThreadPool::State {
     }
   };
 
-  alignas(64) std::atomic<std::uint32_t> generation{0};  // one more for each run()
-  alignas(64) std::atomic<std::uint32_t> running{0};     // workers not yet done with this run()
+  alignas(64) WaitedWord generation;  // one more for each run()
+  alignas(64) WaitedWord running;     // workers not yet done with this run()
   alignas(64) std::atomic<std::int64_t> ticket{0};
   alignas(64) Erased body = nullptr;  // null: stop
   void* context = nullptr;
@@ -93,31 +49,31 @@ struct ThreadPool::State {
   void publish(Erased new_body, void* new_context) {
     body = new_body;
     context = new_context;
-    running.store(static_cast<std::uint32_t>(workers.size()), std::memory_order_relaxed);
-    generation.fetch_add(1, std::memory_order_seq_cst);
-    generation.notify_all();
+    running.value.store(static_cast<std::uint32_t>(workers.size()), std::memory_order_relaxed);
+    generation.value.fetch_add(1, std::memory_order_seq_cst);
+    generation.wake_all();
   }
 
   void work(int worker) {
     std::uint32_t seen = 0;
     while (true) {
-      seen = await_change(generation, seen);
+      seen = generation.await_change(seen);
       if (!parts[static_cast<std::size_t>(worker - 1)].take(seen)) continue;
       if (body == nullptr) return;
       body(context, worker);
-      if (running.fetch_sub(1, std::memory_order_seq_cst) == 1) running.notify_one();
+      if (running.value.fetch_sub(1, std::memory_order_seq_cst) == 1) running.wake_one();
     }
   }
 
   // In the place of workers that have not begun. False: all had.
   bool stand_in() {
-    const std::uint32_t now = generation.load(std::memory_order_relaxed);
+    const std::uint32_t now = generation.value.load(std::memory_order_relaxed);
     bool any = false;
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (!parts[i].take(now)) continue;
       any = true;
       body(context, static_cast<int>(i) + 1);
-      running.fetch_sub(1, std::memory_order_acq_rel);
+      running.value.fetch_sub(1, std::memory_order_acq_rel);
     }
     return any;
   }
@@ -139,19 +95,18 @@ void ThreadPool::run_erased(Whose whose, Erased body, void* context) {
   if (size_ == 1) return body(context, 0);
   state.publish(body, context);
   body(context, 0);
-  std::uint32_t left = state.running.load(std::memory_order_acquire);
+  std::uint32_t left = state.running.value.load(std::memory_order_acquire);
   if (whose == Whose::kAnyThread && left != 0) {
     const auto end = Steady::now() + state.patience;
-    while (left != 0 && Steady::now() < end)
-      left = spin_while(state.running, left, end - Steady::now());
+    while (left != 0 && Steady::now() < end) left = state.running.spin(left, end - Steady::now());
     if (left != 0) {
       state.patience = state.stand_in() ? kCrowded : kIdle;
-      left = state.running.load(std::memory_order_acquire);
+      left = state.running.value.load(std::memory_order_acquire);
     } else {
       state.patience = kIdle;
     }
   }
-  while (left != 0) left = await_change(state.running, left);
+  while (left != 0) left = state.running.await_change(left);
 }
 
 void ThreadPool::reset_ticket() { state_->ticket.store(0, std::memory_order_relaxed); }

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <atomic>
-#include <barrier>
 #include <mutex>
 #include <optional>
 
 #include "base/check.h"
+#include "base/threads/waited_word.h"
 #include "ops/device.h"
 #include "ops/team/collective.h"
 
@@ -14,33 +14,39 @@ namespace {
 // Where all ranks arrive before any goes on, until one gives up: then nobody waits here any more.
 class Meeting {
  public:
-  explicit Meeting(int ranks)
-      : views(static_cast<std::size_t>(ranks)), left_(ranks), ranks_(ranks) {}
+  explicit Meeting(int ranks) : views(static_cast<std::size_t>(ranks)), ranks_(ranks) {}
 
   // True: all have arrived, and each of them is told so. False: somebody has given up before.
   bool arrive() {
-    const unsigned round = round_.load();
+    const std::uint32_t round = round_.value.load();
     if ((round & kGivenUp) != 0) return false;
-    if (arrived_.fetch_add(1) + 1 < ranks_) {
-      round_.wait(round);
-      return (round_.load() & ~kGivenUp) != round;
-    }
+    if (arrived_.fetch_add(1) + 1 < ranks_)
+      return (round_.await_change(round) & ~kGivenUp) != round;
     arrived_.store(0);
-    unsigned expected = round;
-    const bool all = round_.compare_exchange_strong(expected, (round + 1) & ~kGivenUp);
-    round_.notify_all();
+    std::uint32_t expected = round;
+    const bool all = round_.value.compare_exchange_strong(expected, (round + 1) & ~kGivenUp);
+    round_.wake_all();
     return all;
   }
   // All who have arrived leave together, whoever gives up meanwhile: they use each other's memory.
-  void leave() { left_.arrive_and_wait(); }
+  void leave() {
+    const std::uint32_t round = left_.value.load();
+    if (leaving_.fetch_add(1) + 1 < ranks_) {
+      left_.await_change(round);
+      return;
+    }
+    leaving_.store(0);
+    left_.value.fetch_add(1);
+    left_.wake_all();
+  }
 
   void give_up(Error why) {
     {
       const std::lock_guard lock(mutex_);
       if (!why_) why_ = std::move(why);
     }
-    round_.fetch_or(kGivenUp);
-    round_.notify_all();
+    round_.value.fetch_or(kGivenUp);
+    round_.wake_all();
   }
   Result<void> status() const {
     const std::lock_guard lock(mutex_);
@@ -51,11 +57,12 @@ class Meeting {
   std::vector<View> views;  // each rank's, written by itself before it arrives
 
  private:
-  static constexpr unsigned kGivenUp = 1U << 31;
+  static constexpr std::uint32_t kGivenUp = 1U << 31;
 
-  std::atomic<unsigned> round_ = 0;  // and kGivenUp
+  WaitedWord round_;  // meetings so far, and kGivenUp
   std::atomic<int> arrived_ = 0;
-  std::barrier<> left_;
+  WaitedWord left_;  // meetings that all have left
+  std::atomic<int> leaving_ = 0;
   int ranks_;
   mutable std::mutex mutex_;
   std::optional<Error> why_;
