@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include <atomic>
 #include <cstdint>
 #include <new>
 
@@ -22,34 +23,15 @@ void fiber_entry(Fiber* self) { Fiber::enter(self); }
 
 #if defined(__x86_64__)
 
-// Keeps what the calling convention says a callee keeps, and swaps stacks: swapcontext would make a
-// system call each time.
-extern "C" void saccade_fiber_swap(void** keep, void* other);
+// Where a fiber begins, with first_frame's stack under it.
 asm(R"(
 .text
-.type saccade_fiber_swap, @function
-saccade_fiber_swap:
-  pushq %rbp
-  pushq %rbx
-  pushq %r12
-  pushq %r13
-  pushq %r14
-  pushq %r15
-  movq %rsp, (%rdi)
-  movq %rsi, %rsp
-  popq %r15
-  popq %r14
-  popq %r13
-  popq %r12
-  popq %rbx
-  popq %rbp
-  ret
-.size saccade_fiber_swap, .-saccade_fiber_swap
 .type saccade_fiber_begin, @function
 saccade_fiber_begin:
-  movq %rbx, %rdi
+  popq %rdi
+  popq %rax
   xorl %ebp, %ebp
-  call *%r12
+  call *%rax
   ud2
 .size saccade_fiber_begin, .-saccade_fiber_begin
 )");
@@ -59,15 +41,11 @@ namespace {
 
 void* first_frame(std::byte* stack, std::size_t bytes, Fiber* self) {
   auto** top = reinterpret_cast<void**>(stack + bytes);
+  *--top = reinterpret_cast<void*>(&fiber_entry);
+  *--top = self;
   *--top = reinterpret_cast<void*>(&saccade_fiber_begin);
-  *--top = nullptr;                                // rbp
-  *--top = self;                                   // rbx
-  *--top = reinterpret_cast<void*>(&fiber_entry);  // r12
-  for (int i = 0; i < 3; ++i) *--top = nullptr;    // r13, r14, r15
   return top;
 }
-
-void swap(void** keep, void* other) { saccade_fiber_swap(keep, other); }
 
 }  // namespace
 
@@ -92,13 +70,13 @@ void* first_frame(std::byte* stack, std::size_t bytes, Fiber* self) {
   return context;
 }
 
-void swap(void** keep, void* other) {
+}  // namespace
+
+void swap_stacks(void** keep, void* other) {
   ucontext_t here;
   *keep = &here;
   swapcontext(&here, static_cast<ucontext_t*>(other));
 }
-
-}  // namespace
 
 #endif
 
@@ -107,6 +85,8 @@ Fiber::Fiber() {
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   CHECK(memory != MAP_FAILED, "no memory for a stack of {} bytes", kStackBytes);
   stack_ = static_cast<std::byte*>(memory);
+  static std::atomic<std::size_t> made;
+  first_ = kStackBytes - made++ % kColours * kColourBytes;
 }
 
 Fiber::~Fiber() {
@@ -124,38 +104,9 @@ void Fiber::start(const std::function<void()>* body) {
   CHECK(finished_, "a fiber is started twice");
   body_ = body;
   finished_ = false;
-  inside_ = first_frame(stack_, kStackBytes, this);
+  inside_ = first_frame(stack_, first_, this);
 #if SACCADE_THREAD_SANITIZER
   if (thread_inside_ == nullptr) thread_inside_ = __tsan_create_fiber(0);
-#endif
-}
-
-void Fiber::resume() {
-#if SACCADE_ADDRESS_SANITIZER
-  __sanitizer_start_switch_fiber(&fake_outside_, stack_, kStackBytes);
-#endif
-#if SACCADE_THREAD_SANITIZER
-  thread_outside_ = __tsan_get_current_fiber();
-  __tsan_switch_to_fiber(thread_inside_, __tsan_switch_to_fiber_no_sync);
-#endif
-  swap(&outside_, inside_);
-#if SACCADE_ADDRESS_SANITIZER
-  __sanitizer_finish_switch_fiber(fake_outside_, nullptr, nullptr);
-#endif
-}
-
-void Fiber::pause() {
-#if SACCADE_ADDRESS_SANITIZER
-  // No fake stack to keep when it will not come back.
-  __sanitizer_start_switch_fiber(finished_ ? nullptr : &fake_inside_, outside_stack_,
-                                 outside_bytes_);
-#endif
-#if SACCADE_THREAD_SANITIZER
-  __tsan_switch_to_fiber(thread_outside_, __tsan_switch_to_fiber_no_sync);
-#endif
-  swap(&inside_, outside_);
-#if SACCADE_ADDRESS_SANITIZER
-  __sanitizer_finish_switch_fiber(fake_inside_, &outside_stack_, &outside_bytes_);
 #endif
 }
 
