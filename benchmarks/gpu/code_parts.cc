@@ -10,8 +10,6 @@
 namespace saccade {
 namespace {
 
-// What rotates through more than any second-level cache.
-constexpr std::int64_t kRotated = std::int64_t{256} << 20;
 constexpr std::int64_t kGroup = 128;
 // Rows of which no weight of codes is made wide for a library, under any class of row counts.
 constexpr std::int64_t kMostFew = 256;

@@ -12,6 +12,10 @@
 
 namespace saccade {
 
+// Bytes of weights or states that take turns, more than any second-level cache holds: a step of a
+// model reads all its memory between two uses of one.
+constexpr std::int64_t kRotated = std::int64_t{256} << 20;
+
 struct DeviceMatrix {
   Buffer buffer;
   View view;

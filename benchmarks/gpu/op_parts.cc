@@ -9,8 +9,6 @@
 namespace saccade {
 namespace {
 
-// What rotates through more than any second-level cache, so that decode reads memory as in a model.
-constexpr std::int64_t kRotated = std::int64_t{256} << 20;
 // Rows up to which a product goes through kRotated of weights in turn.
 constexpr std::int64_t kFewRows = 64;
 // Of a decode whose keys many blocks share.

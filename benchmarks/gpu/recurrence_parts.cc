@@ -26,10 +26,6 @@ constexpr DeltaWidths kQwen08B = {"Qwen3.5 0.8B", 16, 16, 128};
 constexpr DeltaWidths kQwen4B = {"Qwen3.5 4B", 16, 32, 128};
 constexpr DeltaWidths kRehearsedDelta = {"rehearsal", 1, 2, 16};
 
-// What rotates through more than any second-level cache: a step of a model reads all its weights
-// between two uses of a state.
-constexpr std::int64_t kRotatedStates = std::int64_t{256} << 20;
-
 // `sequences` of `rows` each go on from states that they have. The bytes are those of the rows and
 // of the states, read and written.
 void recurrence(DeviceBench& bench, const DeltaWidths& w, std::int64_t sequences,
@@ -39,7 +35,7 @@ void recurrence(DeviceBench& bench, const DeltaWidths& w, std::int64_t sequences
   const std::int64_t page = w.window() + w.state();
   const std::int64_t page_bytes = page * static_cast<std::int64_t>(sizeof(float));
   const std::int64_t sets =
-      bench.rehearsal() ? 2 : std::max<std::int64_t>(1, kRotatedStates / (sequences * page_bytes));
+      bench.rehearsal() ? 2 : std::max<std::int64_t>(1, kRotated / (sequences * page_bytes));
   const DeviceMatrix pages = bench.empty(sets * sequences, page, DType::kF32);
   const DeviceMatrix x = bench.random(all, w.convolved(), DType::kBf16);
   const DeviceMatrix out = bench.empty(all, w.convolved(), DType::kBf16);

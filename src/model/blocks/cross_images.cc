@@ -4,13 +4,10 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/rounding.h"
 
 namespace saccade {
 namespace {
-
-std::int64_t round_up(std::int64_t value, std::int64_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
 
 std::int64_t rows_of(std::span<const SequenceSpan> spans) {
   return spans.empty() ? 0 : spans.back().row_begin + spans.back().row_count;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <set>
 
+#include "base/rounding.h"
 #include "model/checkpoint/safetensors.h"
 
 namespace saccade {
@@ -24,8 +25,6 @@ T load_element(const StoredTensor& from, std::int64_t index) {
   std::memcpy(&value, from.bytes.data() + static_cast<std::size_t>(index) * sizeof(T), sizeof(T));
   return value;
 }
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 Result<void> expect(const StoredTensor& tensor, std::string_view name,
                     std::span<const std::int64_t> shape) {

@@ -33,6 +33,10 @@ inline std::byte* data_of(View view) { return view.empty() ? nullptr : view.data
 inline Rows rows_of(View view) {
   return {data_of(view), view.dtype(), view.rows(), view.cols(), view.stride()};
 }
+inline const float* floats(View view) { return reinterpret_cast<const float*>(data_of(view)); }
+
+// What goes to the device at a time of a matrix that is packed or sent.
+constexpr std::size_t kBandBytes = std::size_t{8} << 20;
 
 // Memory that grows to the largest use and stays. What is replaced is freed by the runtime once no
 // work is left that may use it.
@@ -74,6 +78,9 @@ class CudaWeight final : public PackedWeight {
   Rows rows_;  // its data: all of the weight's memory
   std::optional<CodedRows> codes_;
 };
+inline const CudaWeight& weight_of(const PackedWeight& weight) {
+  return static_cast<const CudaWeight&>(weight);
+}
 
 // Rows of activations as codes.
 struct RoundedRows {

@@ -4,15 +4,6 @@
 #include "ops/shapes.h"
 
 namespace saccade::cuda {
-namespace {
-
-const CudaWeight& weight_of(const PackedWeight& weight) {
-  return static_cast<const CudaWeight&>(weight);
-}
-
-const float* floats(View view) { return reinterpret_cast<const float*>(data_of(view)); }
-
-}  // namespace
 
 void CudaStream::gemm(const GemmArgs& args) {
   check_shapes(args);

@@ -9,7 +9,6 @@ namespace {
 
 constexpr std::size_t kMostLists = std::size_t{64} << 20;
 constexpr std::size_t kMostMatrices = std::size_t{64} << 20;
-constexpr std::size_t kBandBytes = std::size_t{8} << 20;
 
 class CudaEvent final : public Event::State {
  public:

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/rounding.h"
 #include "ops/formats/e8m0.h"
 #include "ops/formats/made_rows.h"
 
@@ -70,8 +71,6 @@ std::uint32_t ones(int bits) {
   for (int at = 0; at < kWordBits; at += bits) word |= 1u << at;
   return word;
 }
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 void check_window(std::int64_t begin, std::int64_t end, std::int64_t count, const char* what) {
   CHECK(0 <= begin && begin <= end && end <= count, "{} [{}, {}) of {}", what, begin, end, count);

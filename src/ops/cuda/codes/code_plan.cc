@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/rounding.h"
 #include "ops/cuda/codes/code_places.h"
 #include "ops/formats/e8m0.h"
 
@@ -15,8 +16,6 @@ namespace {
 using Format = StoredMatrix::Format;
 
 constexpr std::int64_t kStepInputs = 16;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 float float_at(const StoredNumbers& from, std::int64_t index) {
   const std::byte* const at =

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/rounding.h"
 #include "ops/cuda/codes/code_places.h"
 #include "ops/cuda/codes/code_plan.h"
 #include "ops/cuda/cuda_device.h"
@@ -10,16 +11,9 @@
 namespace saccade::cuda {
 namespace {
 
-constexpr std::size_t kBandBytes = std::size_t{8} << 20;
 // Outputs a thread takes at a time.
 constexpr std::int64_t kPieceOut = 16;
 constexpr std::int64_t kTileIn = StoredMatrixReader::kTileIn;
-
-std::int64_t rounded_up(std::int64_t value, std::int64_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
-
-const float* floats(View view) { return reinterpret_cast<const float*>(data_of(view)); }
 
 // Outputs [begin, end) of a matrix as rows of bytes, `stride` apart, and their scales: its own,
 // where it is stored so.
@@ -72,10 +66,9 @@ CudaWeight::CudaWeight(std::shared_ptr<Runtime> runtime, const CodedRows& like, 
   constexpr std::int64_t kAlign = 16;
   const auto float_bytes = static_cast<std::int64_t>(sizeof(float));
   const std::int64_t scales_at = like.rows * like.stride;
-  const std::int64_t zeros_at = scales_at + rounded_up(scale_count(like) * float_bytes, kAlign);
+  const std::int64_t zeros_at = scales_at + round_up(scale_count(like) * float_bytes, kAlign);
   const bool zeros = like.form == CodeForm::kNibbles;
-  const std::int64_t order_at =
-      zeros_at + (zeros ? rounded_up(like.groups * like.rows, kAlign) : 0);
+  const std::int64_t order_at = zeros_at + (zeros ? round_up(like.groups * like.rows, kAlign) : 0);
   const auto index_bytes = static_cast<std::int64_t>(sizeof(std::int32_t));
   bytes_ = static_cast<std::size_t>(order_at + (ordered ? like.cols * index_bytes : 0));
   rows_.data = runtime_->allocate(std::max<std::size_t>(bytes_, 16));
@@ -140,7 +133,7 @@ void CudaDevice::send_codes(const CodedRows& weight, std::span<const StoredMatri
 
 std::unique_ptr<PackedWeight> CudaDevice::pack_bytes(std::span<const StoredMatrix> parts) {
   CodedRows like = rows_of_parts(parts, CodeForm::kBytes);
-  like.stride = rounded_up(like.cols, 16);
+  like.stride = round_up(like.cols, 16);
   auto weight = std::make_unique<CudaWeight>(runtime_, like, DType::kI8);
   if (like.rows == 0 || like.cols == 0) return weight;
   std::vector<float> scales(static_cast<std::size_t>(like.rows));
@@ -162,10 +155,10 @@ std::unique_ptr<PackedWeight> CudaDevice::pack_kept(std::span<const StoredMatrix
   const bool nibbles = plan->form == CodeForm::kNibbles;
   CodedRows like = rows_of_parts(parts, plan->form);
   if (like.rows == 0) return nullptr;
-  like.stride = rounded_up(like.cols, kCodeChunk) / kCodeChunk *
+  like.stride = round_up(like.cols, kCodeChunk) / kCodeChunk *
                 (nibbles ? kNibbleChunkBytes : kE4m3ChunkBytes);
   like.groups = plan->groups;
-  like.group_steps = static_cast<int>(rounded_up(plan->group, 16) / 16);
+  like.group_steps = static_cast<int>(round_up(plan->group, 16) / 16);
   like.rounded = compute == DType::kBf16;
   auto weight = std::make_unique<CudaWeight>(runtime_, like, activations_, !plan->order.empty());
   const auto grid = static_cast<std::size_t>(like.groups * like.rows);
@@ -193,7 +186,7 @@ Rows CudaStream::ordered(const Rows& x, const std::int32_t* order, const GemmGro
                          std::int64_t rows) {
   Rows out = x;
   out.rows = rows;
-  out.stride = rounded_up(x.cols, 8);
+  out.stride = round_up(x.cols, 8);
   out.data = reserve(ordered_, static_cast<std::size_t>(rows * out.stride) * size_of(x.type));
   OrderColsKernelArgs args;
   args.x = x;
@@ -205,7 +198,7 @@ Rows CudaStream::ordered(const Rows& x, const std::int32_t* order, const GemmGro
 }
 
 RoundedRows CudaStream::rounded(const Rows& x) {
-  const std::int64_t stride = rounded_up(x.cols, 16);
+  const std::int64_t stride = round_up(x.cols, 16);
   const std::int64_t codes_bytes = x.rows * stride;
   std::byte* const scratch =
       reserve(rounded_, static_cast<std::size_t>(codes_bytes) +

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "base/rounding.h"
 #include "ops/cuda/codes/widen_codes.h"
 #include "ops/cuda/cuda_device.h"
 
@@ -11,15 +12,6 @@ namespace saccade::cuda {
 namespace {
 
 constexpr std::int64_t kBandUnit = 128;  // outputs: whole tiles of a product
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::int64_t rounded_up(std::int64_t value, std::int64_t unit) {
-  return ceil_div(value, unit) * unit;
-}
-
-std::size_t bytes_of(const Rows& rows) {
-  return static_cast<std::size_t>(rows.rows * rows.stride) * size_of(rows.type);
-}
 
 // Outputs [first, first + count) of what has one a column.
 Rows cols_from(Rows rows, std::int64_t first, std::int64_t count) {
@@ -45,12 +37,12 @@ bool chosen(const ProductTable& table, const Rows& weight, std::int64_t rows) {
 }  // namespace
 
 WideBands wide_bands(const CodedRows& weight, std::size_t band_bytes) {
-  Rows band = {nullptr, DType::kBf16, 0, weight.cols, rounded_up(weight.cols, 8)};
+  Rows band = {nullptr, DType::kBf16, 0, weight.cols, round_up(weight.cols, 8)};
   const std::size_t row_bytes = static_cast<std::size_t>(band.stride) * size_of(band.type);
   const std::int64_t most = std::max<std::int64_t>(
       kBandUnit, static_cast<std::int64_t>(band_bytes / row_bytes) / kBandUnit * kBandUnit);
   const std::int64_t even = ceil_div(weight.rows, ceil_div(weight.rows, most));
-  band.rows = std::min(weight.rows, rounded_up(even, kBandUnit));
+  band.rows = std::min(weight.rows, round_up(even, kBandUnit));
   Rows last = band;
   last.rows = weight.rows - (weight.rows - 1) / band.rows * band.rows;
   return {band, last};

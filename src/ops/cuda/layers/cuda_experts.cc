@@ -12,10 +12,6 @@ namespace {
 // Of a call's visits at once: bounds the scratch.
 constexpr std::int64_t kMostVisits = 16384;
 
-const CudaWeight& weight_of(const PackedWeight* weight) {
-  return static_cast<const CudaWeight&>(*weight);
-}
-
 // Whether one product can take both.
 bool alike(const CudaWeight& a, const CudaWeight& b) {
   const CodedRows* const codes = a.codes();
@@ -257,12 +253,12 @@ void CudaStream::experts_of_band(const ExpertsArgs& args) {
     std::vector<bool> done(args.experts.size());
     for (std::size_t first = 0; first < done.size(); ++first) {
       if (done[first]) continue;
-      const CudaWeight& like = weight_of(args.experts[first].*which);
+      const CudaWeight& like = weight_of(*(args.experts[first].*which));
       group_weights_.assign(done.size(), {});
       // A row goes to several experts, and is rounded once: by the largest scale of theirs.
       float input_scale = 0;
       for (std::size_t e = first; e < done.size(); ++e) {
-        const CudaWeight& weight = weight_of(args.experts[e].*which);
+        const CudaWeight& weight = weight_of(*(args.experts[e].*which));
         if (done[e] || !alike(weight, like)) continue;
         done[e] = true;
         group_weights_[e] = group_weight(weight);

@@ -51,18 +51,18 @@ static_assert(sizeof(cublasStatus_t) == sizeof(Status) &&
 
 // As many arguments, and each passed as ours: pointers for pointers, integers of one size.
 template <typename Ours, typename Theirs>
-constexpr bool kPassedAlike =
+constexpr bool kCublasPassedAlike =
     (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) ||
     (!std::is_pointer_v<Ours> && !std::is_pointer_v<Theirs> && sizeof(Ours) == sizeof(Theirs));
 template <typename Ours, typename Theirs>
-struct Alike : std::false_type {};
+struct AlikeCublas : std::false_type {};
 template <typename R, typename S, typename... Ours, typename... Theirs>
   requires(sizeof...(Ours) == sizeof...(Theirs))
-struct Alike<R (*)(Ours...), S (*)(Theirs...)>
-    : std::bool_constant<sizeof(R) == sizeof(S) && (kPassedAlike<Ours, Theirs> && ...)> {};
+struct AlikeCublas<R (*)(Ours...), S (*)(Theirs...)>
+    : std::bool_constant<sizeof(R) == sizeof(S) && (kCublasPassedAlike<Ours, Theirs> && ...)> {};
 
 #define SACCADE_ALIKE(name) \
-  static_assert(Alike<decltype(Functions::name), decltype(&::name)>::value)
+  static_assert(AlikeCublas<decltype(Functions::name), decltype(&::name)>::value)
 SACCADE_ALIKE(cublasLtGetVersion);
 SACCADE_ALIKE(cublasLtCreate);
 SACCADE_ALIKE(cublasLtDestroy);

@@ -10,7 +10,7 @@ namespace {
 
 using namespace cublaslt;  // NOLINT: its names are what this file is about
 
-constexpr std::size_t kLeastVersion = 130000;  // 13.0: the versions that the API above is of
+constexpr std::size_t kLeastCublasLt = 130000;  // 13.0: the versions that the API above is of
 
 int type_of(DType type) {
   if (type == DType::kE4m3) return kR8FE4M3;
@@ -193,23 +193,16 @@ class CublasLt final : public ProductLibrary {
   Preference preference_ = nullptr;
 };
 
-template <typename Function>
-Result<void> find(const OpenedLibrary& library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(library.symbol(name));
-  if (function != nullptr) return {};
-  return fail(ErrorCode::kNotFound, "{} has no {}", library.path(), name);
-}
-
 }  // namespace
 
 Result<std::unique_ptr<ProductLibrary>> open_cublaslt(OpenedLibrary library, bool splits) {
   Functions functions = {};
-#define SACCADE_FIND(name) TRY_DO(find(library, #name, functions.name))
+#define SACCADE_FIND(name) TRY_DO(library.find(#name, functions.name))
   SACCADE_FIND(cublasLtGetVersion);
   const std::size_t version = functions.cublasLtGetVersion();
-  if (version < kLeastVersion)
+  if (version < kLeastCublasLt)
     return fail(ErrorCode::kUnsupported, "{} is of version {}, and {} is the least", library.path(),
-                version, kLeastVersion);
+                version, kLeastCublasLt);
   SACCADE_FIND(cublasLtCreate);
   SACCADE_FIND(cublasLtDestroy);
   SACCADE_FIND(cublasLtMatmulDescCreate);

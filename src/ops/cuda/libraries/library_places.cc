@@ -43,6 +43,10 @@ Result<OpenedLibrary> OpenedLibrary::open(const std::string& path) {
   return library;
 }
 
+Result<void> OpenedLibrary::lacks(const char* name) const {
+  return fail(ErrorCode::kNotFound, "{} has no {}", path_, name);
+}
+
 void* OpenedLibrary::symbol(const char* name) const { return dlsym(handle_.get(), name); }
 
 std::string cuda_libraries_variable() { return variable("SACCADE_CUDA_LIBS"); }

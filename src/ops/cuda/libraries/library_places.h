@@ -19,8 +19,16 @@ class OpenedLibrary {
   const std::string& path() const { return path_; }
   // Null: it has none of that name.
   void* symbol(const char* name) const;
+  // kNotFound where there is none.
+  template <typename Function>
+  Result<void> find(const char* name, Function& function) const {
+    function = reinterpret_cast<Function>(symbol(name));
+    return function != nullptr ? Result<void>() : lacks(name);
+  }
 
  private:
+  Result<void> lacks(const char* name) const;
+
   std::string path_;
   std::shared_ptr<void> handle_;
 };

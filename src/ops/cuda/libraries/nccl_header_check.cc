@@ -22,18 +22,18 @@ static_assert(sizeof(Config) <= sizeof(ncclConfig_t) && Config{}.magic == NCCL_A
 
 // As many arguments, and each passed as ours: pointers for pointers, all else of one size.
 template <typename Ours, typename Theirs>
-constexpr bool kPassedAlike =
+constexpr bool kNcclPassedAlike =
     (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) ||
     (!std::is_pointer_v<Ours> && !std::is_pointer_v<Theirs> && sizeof(Ours) == sizeof(Theirs));
 template <typename Ours, typename Theirs>
-struct Alike : std::false_type {};
+struct AlikeNccl : std::false_type {};
 template <typename R, typename S, typename... Ours, typename... Theirs>
   requires(sizeof...(Ours) == sizeof...(Theirs))
-struct Alike<R (*)(Ours...), S (*)(Theirs...)>
-    : std::bool_constant<sizeof(R) == sizeof(S) && (kPassedAlike<Ours, Theirs> && ...)> {};
+struct AlikeNccl<R (*)(Ours...), S (*)(Theirs...)>
+    : std::bool_constant<sizeof(R) == sizeof(S) && (kNcclPassedAlike<Ours, Theirs> && ...)> {};
 
 #define SACCADE_ALIKE(name) \
-  static_assert(Alike<decltype(Functions::name), decltype(&::name)>::value)
+  static_assert(AlikeNccl<decltype(Functions::name), decltype(&::name)>::value)
 SACCADE_ALIKE(ncclGetVersion);
 SACCADE_ALIKE(ncclGetErrorString);
 SACCADE_ALIKE(ncclGetLastError);

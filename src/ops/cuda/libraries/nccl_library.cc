@@ -8,14 +8,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kLeastVersion = 21800;  // 2.18: calls that do not block, as the API above takes them
-
-template <typename Function>
-Result<void> find(const OpenedLibrary& library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(library.symbol(name));
-  if (function != nullptr) return {};
-  return fail(ErrorCode::kNotFound, "{} has no {}", library.path(), name);
-}
+constexpr int kLeastNccl = 21800;  // 2.18: calls that do not block, as the API above takes them
 
 std::string text(const char* from) { return from == nullptr ? std::string() : std::string(from); }
 
@@ -24,12 +17,12 @@ std::string text(const char* from) { return from == nullptr ? std::string() : st
 Result<std::shared_ptr<const NcclLibrary>> NcclLibrary::open(OpenedLibrary library) {
   auto opened = std::make_shared<NcclLibrary>();
   nccl::Functions& functions = opened->functions_;
-#define SACCADE_FIND(name) TRY_DO(find(library, #name, functions.name))
+#define SACCADE_FIND(name) TRY_DO(library.find(#name, functions.name))
   SACCADE_FIND(ncclGetVersion);
   if (functions.ncclGetVersion(&opened->version_) != nccl::kSuccess ||
-      opened->version_ < kLeastVersion)
+      opened->version_ < kLeastNccl)
     return fail(ErrorCode::kUnsupported, "{} is of version {}, and {} is the least", library.path(),
-                opened->version_, kLeastVersion);
+                opened->version_, kLeastNccl);
   SACCADE_FIND(ncclGetErrorString);
   SACCADE_FIND(ncclGetLastError);
   SACCADE_FIND(ncclGetUniqueId);

@@ -4,18 +4,13 @@
 #include <limits>
 
 #include "base/clock.h"
+#include "base/rounding.h"
 #include "ops/cuda/rows/make_numbers.h"
 
 namespace saccade::cuda {
 namespace {
 
 constexpr std::size_t kProbeBytes = std::size_t{512} << 20;
-
-std::int64_t round_up(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
-
-std::size_t bytes_of(const Rows& rows) {
-  return static_cast<std::size_t>(rows.rows * rows.stride) * size_of(rows.type);
-}
 
 Rows first_rows(Rows rows, std::int64_t count) {
   rows.rows = count;

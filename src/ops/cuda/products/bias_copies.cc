@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kChunk = std::size_t{4} << 20;  // two million outputs
 constexpr std::size_t kAlign = 256;
 
-std::size_t bytes_of(std::int64_t outputs) {
+std::size_t copy_bytes(std::int64_t outputs) {
   return (static_cast<std::size_t>(outputs) * size_of(DType::kBf16) + kAlign - 1) / kAlign * kAlign;
 }
 
@@ -43,7 +43,7 @@ BiasCopies::Copy BiasCopies::add(const float* bias, std::span<const float> value
   const std::lock_guard lock(mutex_);
   const auto outputs = static_cast<std::int64_t>(values.size());
   Known known{outputs, {}};
-  if (std::ranges::all_of(values, is_bf16)) known.copy.data = take(bytes_of(outputs));
+  if (std::ranges::all_of(values, is_bf16)) known.copy.data = take(copy_bytes(outputs));
   known_.insert_or_assign(bias, known);
   return known.copy;
 }

@@ -4,14 +4,11 @@
 #include <cstring>
 #include <limits>
 
+#include "base/rounding.h"
 #include "ops/cuda/cuda_device.h"
 
 namespace saccade::cuda {
 namespace {
-
-std::int64_t rounded_up(std::int64_t value, std::int64_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
 
 // Whether the blocks of all parts are those of the stacked matrix, of the size that libraries take.
 bool whole_blocks(std::span<const StoredMatrix> parts, std::int64_t group) {
@@ -30,13 +27,13 @@ CodedRows plan(std::span<const StoredMatrix> parts, std::int64_t group) {
   like.form = CodeForm::kE4m3Rows;
   for (const StoredMatrix& part : parts) like.rows += part.out();
   like.cols = parts.front().in();
-  like.stride = rounded_up(like.cols, 16);
+  like.stride = round_up(like.cols, 16);
   like.groups = (like.cols + group - 1) / group;
-  like.group_steps = static_cast<int>(rounded_up(group, 16) / 16);
+  like.group_steps = static_cast<int>(round_up(group, 16) / 16);
   like.rounded = true;
   like.places = {.block = 1, .block_step = 1, .group_step = like.rows};
   if (whole_blocks(parts, group))
-    like.places = {.block = kScaleBlock, .block_step = rounded_up(like.groups, 4), .group_step = 1};
+    like.places = {.block = kScaleBlock, .block_step = round_up(like.groups, 4), .group_step = 1};
   // Groups of inputs have scales of their own.
   if (like.groups == 1) like.input_scale = shared_input_scale(parts);
   return like;

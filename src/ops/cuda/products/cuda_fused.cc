@@ -5,8 +5,6 @@
 namespace saccade::cuda {
 namespace {
 
-const float* floats(View view) { return reinterpret_cast<const float*>(data_of(view)); }
-
 bool is_plain(const NormArgs& norm) {
   return norm.add.empty() && norm.bias.empty() && norm.group == 0 && !norm.subtract_mean &&
          norm.x.dtype() == norm.out.dtype();
