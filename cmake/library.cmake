@@ -69,6 +69,13 @@ function(saccade_optimise name)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O3>)
 endfunction()
 
+# What no test runs, as benchmarks and the soak: built by name, or all of it as untested_programs.
+add_custom_target(untested_programs)
+function(saccade_untested name)
+  set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
+  add_dependencies(untested_programs ${name})
+endfunction()
+
 # Eight files of a library or a program are compiled as one, but for clang's builds: what takes the time is headers and templates,
 # once a unit. So what is file-local has a name of its own there (tests/tidy). Left out are kernels, files whose names are alike on
 # purpose (SEPARATE folders), and what is being worked on, so that a change compiles in a second or two:
