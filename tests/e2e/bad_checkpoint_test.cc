@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "base/json.h"
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/server_process.h"
 #include "tests/support/tcp_socket.h"
 #include "tests/support/temporary_directory.h"
@@ -16,9 +17,6 @@ namespace saccade::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-const std::string kCheckpoint =
-    std::string(SACCADE_SOURCE_DIR) + "/tests/golden/qwen2_vl/odd_heads";
 
 using Words = std::vector<std::string>;
 

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/text/base64.h"
 #include "image/pixels.h"
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/server_process.h"
 #include "tests/support/tcp_socket.h"
 #include "tests/support/temporary_directory.h"
@@ -22,9 +23,6 @@ namespace saccade::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-const std::string kCheckpoint =
-    std::string(SACCADE_SOURCE_DIR) + "/tests/golden/qwen2_vl/odd_heads";
 
 using Words = std::vector<std::string>;
 
@@ -56,7 +54,7 @@ Pixels noise(int width, int height) {
   return pixels;
 }
 
-std::string text_of(const Result<std::vector<std::byte>>& bytes) {
+std::string bytes_of(const Result<std::vector<std::byte>>& bytes) {
   return {reinterpret_cast<const char*>(bytes->data()), bytes->size()};
 }
 
@@ -65,8 +63,8 @@ class BadRequests : public testing::Test {
   static void SetUpTestSuite() {
     folder_ = std::make_unique<TemporaryDirectory>();
     fs::create_directory(*folder_ / "allowed");
-    write_file(*folder_ / "secret.png", text_of(encode_png(noise(30, 30))));
-    write_file(*folder_ / "allowed/fine.png", text_of(encode_png(noise(30, 30))));
+    write_file(*folder_ / "secret.png", bytes_of(encode_png(noise(30, 30))));
+    write_file(*folder_ / "allowed/fine.png", bytes_of(encode_png(noise(30, 30))));
     fs::create_symlink(*folder_ / "secret.png", *folder_ / "allowed/link.png");
     server_ = std::make_unique<ServerProcess>(
         SACCADE_BINARY,
@@ -241,21 +239,21 @@ TEST_F(BadRequests, ImagesThatAreNone) {
   expect_error(chat(with_image("data:image/png;base64,@@@@")), 422, {"image 0", "base64"});
   expect_error(chat(with_image("data:image/png;base64,QUJD")), 422, {"image 0"});
   expect_error(chat(with_image("data:image/png,plain")), 422, {"image 0", "base64"});
-  const std::string jpeg = text_of(encode_jpeg(noise(64, 64), 90));
+  const std::string jpeg = bytes_of(encode_jpeg(noise(64, 64), 90));
   EXPECT_EQ(chat(with_image(data_url(jpeg))).status, 200);
   expect_error(chat(with_image(data_url(jpeg.substr(0, jpeg.size() / 2)))), 422,
                {"image 0", "JPEG"});
-  const std::string png = text_of(encode_png(noise(64, 64)));
+  const std::string png = bytes_of(encode_png(noise(64, 64)));
   expect_error(chat(with_image(data_url(png.substr(0, png.size() / 2)))), 422, {"image 0", "PNG"});
   expect_error(chat(with_image("ftp://x/y.png")), 400, {"ftp://x/y.png"});
 }
 
 TEST_F(BadRequests, ImagesOverALimit) {
-  std::string huge = text_of(encode_png(noise(8, 8)));
+  std::string huge = bytes_of(encode_png(noise(8, 8)));
   for (const std::size_t at : {16u, 20u}) huge.replace(at, 4, std::string("\x00\x01\x86\xA0", 4));
   expect_error(chat(with_image(data_url(huge))), 413, {"image 0", "100000x100000", "65535"});
   const std::string large =
-      text_of(encode_png(Pixels{2000, 600, std::vector<std::uint8_t>(3'600'000)}));
+      bytes_of(encode_png(Pixels{2000, 600, std::vector<std::uint8_t>(3'600'000)}));
   expect_error(chat(with_image(data_url(large))), 413, {"image 0", "2000x600", "1000000"});
   const std::string part = R"({"type": "image_url", "image_url": "data:image/png;base64,"})";
   expect_error(chat(R"({"messages": [{"role": "user", "content": [)" + part + "," + part + "," +
@@ -311,7 +309,7 @@ std::string http_answer(const std::string& body) {
 }
 
 TEST(BadMedia, PrivateAddressesAndRedirectsToThem) {
-  const OneAnswer images(http_answer(text_of(encode_png(noise(20, 20)))));
+  const OneAnswer images(http_answer(bytes_of(encode_png(noise(20, 20)))));
   const OneAnswer redirect("HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: " +
                            images.url("127.0.0.1") + "\r\n\r\n");
   const std::vector<std::string> flags = {
@@ -346,7 +344,7 @@ TEST(BadMedia, PrivateAddressesAndRedirectsToThem) {
 TEST(BadMedia, TheServersPixelLimitIsUnderPillows) {
   ServerProcess server(SACCADE_BINARY,
                        {"serve", "--model", kCheckpoint, "--served-model-name", "tiny"});
-  std::string png = text_of(encode_png(noise(8, 8)));
+  std::string png = bytes_of(encode_png(noise(8, 8)));
   for (const std::size_t at : {16u, 20u}) png.replace(at, 4, std::string("\x00\x00\x23\x28", 4));
   expect_error(exchange(server.port(), "POST", "/v1/chat/completions", with_image(data_url(png))),
                413, {"image 0", "9000x9000", "67108864"});

@@ -15,6 +15,7 @@
 
 #include "base/json.h"
 #include "base/text/base64.h"
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/command.h"
 #include "tests/support/temporary_directory.h"
 
@@ -24,8 +25,6 @@ namespace {
 using testing::HasSubstr;
 using Lines = std::vector<std::string>;
 
-const std::string kGlimpse = SACCADE_SOURCE_DIR "/models/glimpse";
-const std::string kEncoder = SACCADE_SOURCE_DIR "/tests/golden/minilm/mean_short";
 const std::string kImage = SACCADE_SOURCE_DIR "/tests/golden/qwen2_vl/images/small.png";
 
 void write(const std::string& path, const Lines& lines) {
@@ -154,7 +153,7 @@ TEST_F(Batch, EmbeddingsScoresAndRanks) {
                  asked("s", "/v1/score", R"({"model":"m","text_1":"a","text_2":["a","b"]})"),
                  asked("r", "/v1/rerank", R"({"model":"m","query":"a","documents":["b","a"]})"),
                  asked("c", "/v1/chat/completions", R"({"model":"m","messages":[]})")});
-  const CommandOutcome ended = run({}, kEncoder);
+  const CommandOutcome ended = run({}, kSentenceEncoder);
   EXPECT_EQ(ended.exit_code, 1) << ended.err;
   const auto found = answers(output_);
   ASSERT_EQ(found.size(), 4u);

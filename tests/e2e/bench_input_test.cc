@@ -28,12 +28,12 @@ using testing::HasSubstr;
 using testing::Not;
 using Words = std::vector<std::string>;
 
-Words serve(std::uint16_t port, const Words& more) { return bench_serve_words(port, 16, more); }
-
-std::uint16_t free_port() { return TcpListener().port(); }
+Words input_words(std::uint16_t port, const Words& more) {
+  return bench_serve_words(port, 16, more);
+}
 
 TEST(BenchInput, UnknownFlagsAndBadValues) {
-  const CommandOutcome flag = run_command(SACCADE_BINARY, serve(1, {"--num-promts", "3"}));
+  const CommandOutcome flag = run_command(SACCADE_BINARY, input_words(1, {"--num-promts", "3"}));
   EXPECT_EQ(flag.exit_code, 2);
   EXPECT_THAT(flag.err, HasSubstr("num-promts"));
   for (const Words& bad : {Words{"--request-rate", "fast"},
@@ -58,7 +58,7 @@ TEST(BenchInput, UnknownFlagsAndBadValues) {
                            Words{"--csv", "/proc/none/a.csv"},
                            Words{"--dataset-path", "/dev/zero", "--dataset-name", "custom"}}) {
     MockProcess mock(SACCADE_BINARY);
-    const CommandOutcome run = run_command(SACCADE_BINARY, serve(mock.port(), bad));
+    const CommandOutcome run = run_command(SACCADE_BINARY, input_words(mock.port(), bad));
     EXPECT_EQ(run.exit_code, 2) << bad[0] << " " << bad[1] << run.err;
     EXPECT_FALSE(run.err.empty());
     EXPECT_THAT(mock.stop(), HasSubstr("\n0 requests")) << bad[0];
@@ -67,7 +67,7 @@ TEST(BenchInput, UnknownFlagsAndBadValues) {
 
 TEST(BenchInput, NobodyListens) {
   const std::uint16_t port = free_port();
-  const CommandOutcome run = run_command(SACCADE_BINARY, serve(port, {}));
+  const CommandOutcome run = run_command(SACCADE_BINARY, input_words(port, {}));
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.err, HasSubstr("127.0.0.1:" + std::to_string(port)));
   EXPECT_THAT(run.err, HasSubstr("not ready"));
@@ -76,8 +76,8 @@ TEST(BenchInput, NobodyListens) {
 TEST(BenchInput, TheServerDiesInTheMiddle) {
   MockProcess mock(SACCADE_BINARY, {"--ttft", "10", "--itl", "2"});
   TemporaryDirectory work;
-  Command bench(SACCADE_BINARY, serve(mock.port(), {"--num-prompts", "400", "--request-rate", "100",
-                                                    "--log", work / "run.jsonl"}));
+  Command bench(SACCADE_BINARY, input_words(mock.port(), {"--num-prompts", "400", "--request-rate",
+                                                          "100", "--log", work / "run.jsonl"}));
   mock.await_requests(100);
   mock.signal(SIGKILL);
   const CommandOutcome run = bench.wait();
@@ -94,13 +94,13 @@ TEST(BenchInput, TheServerDiesInTheMiddle) {
 TEST(BenchInput, HtmlInsteadOfJson) {
   // From the first request on: nothing is measured.
   MockProcess always(SACCADE_BINARY, {"--html", "1"});
-  const CommandOutcome none = run_command(SACCADE_BINARY, serve(always.port(), {}));
+  const CommandOutcome none = run_command(SACCADE_BINARY, input_words(always.port(), {}));
   EXPECT_EQ(none.exit_code, 1);
   EXPECT_THAT(none.err, HasSubstr("the first request to"));
   // Now and then: those requests fail, the others count.
   MockProcess sometimes(SACCADE_BINARY, {"--html", "0.3", "--seed", "3"});
   const CommandOutcome some = run_command(
-      SACCADE_BINARY, serve(sometimes.port(), {"--num-prompts", "40", "--num-warmups", "0"}));
+      SACCADE_BINARY, input_words(sometimes.port(), {"--num-prompts", "40", "--num-warmups", "0"}));
   EXPECT_EQ(some.exit_code, 1);
   EXPECT_THAT(some.err, HasSubstr("of 40 requests failed"));
   EXPECT_THAT(some.out, HasSubstr("malformed"));
@@ -108,7 +108,7 @@ TEST(BenchInput, HtmlInsteadOfJson) {
 
 TEST(BenchInput, FailuresUpToTheLimitAreNoError) {
   MockProcess mock(SACCADE_BINARY, {"--http-errors", "0.2", "--seed", "1"});
-  const Words words = serve(mock.port(), {"--num-prompts", "50", "--num-warmups", "0"});
+  const Words words = input_words(mock.port(), {"--num-prompts", "50", "--num-warmups", "0"});
   EXPECT_EQ(run_command(SACCADE_BINARY, words).exit_code, 1);
   Words lenient = words;
   lenient.insert(lenient.end(), {"--max-failures", "0.9"});
@@ -119,8 +119,9 @@ TEST(BenchInput, AStreamWithoutAnEnd) {
   MockProcess mock(SACCADE_BINARY, {"--endless", "1", "--itl", "1"});
   TemporaryDirectory work;
   const CommandOutcome run = run_command(
-      SACCADE_BINARY, serve(mock.port(), {"--num-prompts", "3", "--num-warmups", "0",
-                                          "--request-timeout", "1", "--log", work / "run.jsonl"}));
+      SACCADE_BINARY,
+      input_words(mock.port(), {"--num-prompts", "3", "--num-warmups", "0", "--request-timeout",
+                                "1", "--log", work / "run.jsonl"}));
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.err, HasSubstr("3 of 3 requests failed"));
   EXPECT_THAT(read_file(work / "run.jsonl"), HasSubstr(R"("failure":"timeout")"));
@@ -209,7 +210,7 @@ TEST(BenchInput, MalformedRowsAreNamed) {
         Case{{"--dataset-name", "custom", "--dataset-path", work / "none.jsonl"},
              "none.jsonl",
              ""}}) {
-    const CommandOutcome run = run_command(SACCADE_BINARY, serve(mock.port(), bad.words));
+    const CommandOutcome run = run_command(SACCADE_BINARY, input_words(mock.port(), bad.words));
     EXPECT_EQ(run.exit_code, 2) << bad.file << run.err;
     const std::size_t at = run.err.find(bad.file);
     ASSERT_NE(at, std::string::npos) << run.err;
@@ -225,7 +226,7 @@ TEST(BenchInput, PicklesWithCodeAreRefused) {
   write_file(work / "evil.pkl", "cos\nsystem\n(S'touch " + mark + "'\ntR.");
   const CommandOutcome run = run_command(
       SACCADE_BINARY,
-      serve(mock.port(), {"--dataset-name", "tokens", "--dataset-path", work / "evil.pkl"}));
+      input_words(mock.port(), {"--dataset-name", "tokens", "--dataset-path", work / "evil.pkl"}));
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.err, HasSubstr("evil.pkl"));
   EXPECT_THAT(run.err, HasSubstr("class or function"));
@@ -241,8 +242,8 @@ TEST_P(BenchSignals, TheFirstEndsWhatWaitsForAPipe) {
   const std::string pipe = work / "rows.jsonl";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   for (const Words& words : {Words{"bench", "report", pipe}, Words{"bench", "trace", "stat", pipe},
-                             serve(mock.port(), {"--dataset-name", "custom", "--dataset-path", pipe,
-                                                 "--log", work / "run.jsonl"})}) {
+                             input_words(mock.port(), {"--dataset-name", "custom", "--dataset-path",
+                                                       pipe, "--log", work / "run.jsonl"})}) {
     Command bench(SACCADE_BINARY, words);
     const int writer = ::open(pipe.c_str(), O_WRONLY);  // returns when it waits for rows
     ASSERT_GE(writer, 0);
@@ -256,10 +257,10 @@ TEST_P(BenchSignals, TheFirstEndsAServerThatIsNotReadyToo) {
   TemporaryDirectory work;
   const std::string started = work / "started";
   Command bench(SACCADE_BINARY,
-                serve(free_port(), {"--ready-check-timeout-sec", "600", "--server-log",
-                                    work / "server.log", "--server-cmd",
-                                    "echo $$ > " + started + ".part; mv " + started + ".part " +
-                                        started + "; exec sleep 600"}));
+                input_words(free_port(), {"--ready-check-timeout-sec", "600", "--server-log",
+                                          work / "server.log", "--server-cmd",
+                                          "echo $$ > " + started + ".part; mv " + started +
+                                              ".part " + started + "; exec sleep 600"}));
   while (!std::filesystem::exists(started))
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   const pid_t server = std::stoi(read_file(started));
@@ -272,8 +273,8 @@ TEST_P(BenchSignals, TheFirstEndsAServerThatIsNotReadyToo) {
 TEST_P(BenchSignals, ARunThatMeasuresIsReported) {
   MockProcess mock(SACCADE_BINARY, {"--ttft", "10", "--itl", "2"});
   TemporaryDirectory work;
-  Command bench(SACCADE_BINARY, serve(mock.port(), {"--num-prompts", "4000", "--request-rate", "50",
-                                                    "--log", work / "run.jsonl"}));
+  Command bench(SACCADE_BINARY, input_words(mock.port(), {"--num-prompts", "4000", "--request-rate",
+                                                          "50", "--log", work / "run.jsonl"}));
   mock.await_requests(30);
   bench.signal(GetParam());
   const CommandOutcome run = bench.wait();
@@ -297,7 +298,8 @@ TEST(BenchInput, FilesWithoutAnEnd) {
         std::pair(Words{"bench", "report", sparse}, std::string("limit 4294967296")),
         std::pair(Words{"bench", "compare", sparse, sparse}, sparse),
         std::pair(Words{"bench", "trace", "stat", sparse}, sparse),
-        std::pair(serve(mock.port(), {"--dataset-name", "tokens", "--dataset-path", pipe}), pipe),
+        std::pair(input_words(mock.port(), {"--dataset-name", "tokens", "--dataset-path", pipe}),
+                  pipe),
         std::pair(Words{"bench", "profile-ttft", "--base-url", mock.url(), "--file", pipe},
                   pipe)}) {
     const CommandOutcome run = run_command(SACCADE_BINARY, words);

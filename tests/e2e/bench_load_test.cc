@@ -15,6 +15,7 @@
 #include "tests/support/command.h"
 #include "tests/support/recording_server.h"
 #include "tests/support/server_process.h"
+#include "tests/support/tcp_socket.h"
 
 namespace saccade::test {
 namespace {
@@ -55,16 +56,14 @@ std::int64_t instant(const json::object& request, std::size_t which) {
   return at.is_null() ? -1 : at.as_int64();
 }
 
-Words serve(std::uint16_t port, const Words& more) { return bench_serve_words(port, 4, more); }
-
-std::uint16_t free_port() { return TcpListener().port(); }
+Words load_words(std::uint16_t port, const Words& more) { return bench_serve_words(port, 4, more); }
 
 TEST(BenchLoad, RateSweepIsARunARate) {
   MockProcess mock(SACCADE_BINARY);
   TemporaryDirectory work;
-  const CommandOutcome run =
-      run_command(SACCADE_BINARY, serve(mock.port(), {"--num-prompts", "8", "--request-rate-sweep",
-                                                      "100:200:100", "--log", work / "run.jsonl"}));
+  const CommandOutcome run = run_command(
+      SACCADE_BINARY, load_words(mock.port(), {"--num-prompts", "8", "--request-rate-sweep",
+                                               "100:200:100", "--log", work / "run.jsonl"}));
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(read_log(work / "run-1.jsonl").header.at("request_rate").to_number<double>(), 100);
   EXPECT_EQ(read_log(work / "run-2.jsonl").header.at("request_rate").to_number<double>(), 200);
@@ -74,9 +73,9 @@ TEST(BenchLoad, RateSweepIsARunARate) {
 TEST(BenchLoad, LevelsAreClosedLoops) {
   MockProcess mock(SACCADE_BINARY, {"--ttft", "5"});
   TemporaryDirectory work;
-  const CommandOutcome run =
-      run_command(SACCADE_BINARY, serve(mock.port(), {"--num-prompts", "12", "--num-concurrency",
-                                                      "1", "3", "--log", work / "run.jsonl"}));
+  const CommandOutcome run = run_command(
+      SACCADE_BINARY, load_words(mock.port(), {"--num-prompts", "12", "--num-concurrency", "1", "3",
+                                               "--log", work / "run.jsonl"}));
   ASSERT_EQ(run.exit_code, 0) << run.err;
   for (const int level : {1, 3}) {
     const Log log = read_log(work / (level == 1 ? "run-1.jsonl" : "run-2.jsonl"));
@@ -99,9 +98,9 @@ TEST(BenchLoad, RampsGetFaster) {
   TemporaryDirectory work;
   const CommandOutcome run = run_command(
       SACCADE_BINARY,
-      serve(mock.port(), {"--num-prompts", "60", "--request-rate", "100", "--burstiness", "inf",
-                          "--ramp-up-strategy", "linear", "--ramp-up-start-rps", "20",
-                          "--ramp-up-end-rps", "200", "--log", work / "run.jsonl"}));
+      load_words(mock.port(), {"--num-prompts", "60", "--request-rate", "100", "--burstiness",
+                               "inf", "--ramp-up-strategy", "linear", "--ramp-up-start-rps", "20",
+                               "--ramp-up-end-rps", "200", "--log", work / "run.jsonl"}));
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const Log log = read_log(work / "run.jsonl");
   EXPECT_EQ(log.header.at("ramp_up_strategy").as_string(), "linear");
@@ -115,8 +114,8 @@ TEST(BenchLoad, DurationEndsTheRun) {
   MockProcess mock(SACCADE_BINARY);
   TemporaryDirectory work;
   const CommandOutcome run = run_command(
-      SACCADE_BINARY, serve(mock.port(), {"--num-prompts", "5000", "--request-rate", "100",
-                                          "--duration", "0.5", "--log", work / "run.jsonl"}));
+      SACCADE_BINARY, load_words(mock.port(), {"--num-prompts", "5000", "--request-rate", "100",
+                                               "--duration", "0.5", "--log", work / "run.jsonl"}));
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const Log log = read_log(work / "run.jsonl");
   EXPECT_GT(log.requests.size(), 20U);
@@ -127,7 +126,7 @@ TEST(BenchLoad, DurationEndsTheRun) {
 TEST(BenchLoad, RepeatsHaveAnInterval) {
   MockProcess mock(SACCADE_BINARY, {"--ttft", "2"});
   const CommandOutcome run = run_command(
-      SACCADE_BINARY, serve(mock.port(), {"--num-prompts", "10", "--repeat", "3", "--brief"}));
+      SACCADE_BINARY, load_words(mock.port(), {"--num-prompts", "10", "--repeat", "3", "--brief"}));
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr(" 3 runs "));
   EXPECT_THAT(run.out, HasSubstr("mean over runs  [95 % t-interval]"));
@@ -139,9 +138,10 @@ TEST(BenchLoad, AServerForEveryRepetition) {
   // Each start leaves a line behind.
   const std::string command = "echo started >> " + work / "starts" + "; exec " + SACCADE_BINARY +
                               " bench mock --port " + port;
-  const Words words = serve(static_cast<std::uint16_t>(std::stoi(port)),
-                            {"--num-prompts", "4", "--repeat", "2", "--ready-check-timeout-sec",
-                             "60", "--server-cmd", command, "--result-dir", work.path()});
+  const Words words =
+      load_words(static_cast<std::uint16_t>(std::stoi(port)),
+                 {"--num-prompts", "4", "--repeat", "2", "--ready-check-timeout-sec", "60",
+                  "--server-cmd", command, "--result-dir", work.path()});
   const CommandOutcome run = run_command(SACCADE_BINARY, words);
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(read_file(work / "starts"), "started\nstarted\n");
@@ -151,17 +151,17 @@ TEST(BenchLoad, AServerForEveryRepetition) {
 
 TEST(BenchLoad, AServerCommandThatEndsOrIsNotNeeded) {
   TemporaryDirectory work;
-  const CommandOutcome ended =
-      run_command(SACCADE_BINARY,
-                  serve(free_port(), {"--server-cmd", "echo no such model; exit 3", "--result-dir",
-                                      work.path(), "--ready-check-timeout-sec", "100"}));
+  const CommandOutcome ended = run_command(
+      SACCADE_BINARY,
+      load_words(free_port(), {"--server-cmd", "echo no such model; exit 3", "--result-dir",
+                               work.path(), "--ready-check-timeout-sec", "100"}));
   EXPECT_EQ(ended.exit_code, 1);
   EXPECT_THAT(ended.err, HasSubstr("has ended: no such model"));
 
   MockProcess mock(SACCADE_BINARY);
   const CommandOutcome taken = run_command(
-      SACCADE_BINARY, serve(mock.port(), {"--server-cmd", "sleep 100", "--result-dir", work.path(),
-                                          "--ready-check-timeout-sec", "100"}));
+      SACCADE_BINARY, load_words(mock.port(), {"--server-cmd", "sleep 100", "--result-dir",
+                                               work.path(), "--ready-check-timeout-sec", "100"}));
   EXPECT_EQ(taken.exit_code, 2);
   EXPECT_THAT(taken.err, HasSubstr("a server answers already"));
 }
@@ -169,7 +169,7 @@ TEST(BenchLoad, AServerCommandThatEndsOrIsNotNeeded) {
 TEST(BenchLoad, WaitsUntilTheServerIsThere) {
   const std::uint16_t port = free_port();
   Command bench(SACCADE_BINARY,
-                serve(port, {"--num-prompts", "2", "--ready-check-timeout-sec", "60"}));
+                load_words(port, {"--num-prompts", "2", "--ready-check-timeout-sec", "60"}));
   std::this_thread::sleep_for(std::chrono::milliseconds(700));
   Command mock(SACCADE_BINARY, {"bench", "mock", "--port", std::to_string(port)});
   const CommandOutcome outcome = bench.wait();
@@ -183,8 +183,8 @@ TEST(BenchLoad, WarmUpsAreNoneOfTheMeasuredRequests) {
       R"("usage":{"prompt_tokens":8,"completion_tokens":1,"total_tokens":9}})");
   TemporaryDirectory work;
   const CommandOutcome run = run_command(
-      SACCADE_BINARY, serve(server.port(), {"--num-prompts", "5", "--num-warmups", "3",
-                                            "--no-stream", "--log", work / "run.jsonl"}));
+      SACCADE_BINARY, load_words(server.port(), {"--num-prompts", "5", "--num-warmups", "3",
+                                                 "--no-stream", "--log", work / "run.jsonl"}));
   ASSERT_EQ(run.exit_code, 0) << run.err;
   std::set<std::string> prompts;
   for (const std::string& body : server.bodies()) {
@@ -205,8 +205,8 @@ TEST(BenchLoad, OverloadIsSaidAndNothingIsForgotten) {
   const auto begin = std::chrono::steady_clock::now();
   const CommandOutcome run = run_command(
       SACCADE_BINARY,
-      serve(mock.port(), {"--num-prompts", "10000", "--request-rate", "100", "--duration", "3",
-                          "--drain-limit", "0.5", "--log", work / "run.jsonl"}));
+      load_words(mock.port(), {"--num-prompts", "10000", "--request-rate", "100", "--duration", "3",
+                               "--drain-limit", "0.5", "--log", work / "run.jsonl"}));
   const auto spent = std::chrono::steady_clock::now() - begin;
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_LT(spent, std::chrono::seconds(100));  // all of it would take 200
@@ -224,7 +224,7 @@ TEST(BenchLoad, OverloadIsSaidAndNothingIsForgotten) {
 TEST(BenchLoad, NoOverloadWithinTheCapacity) {
   MockProcess mock(SACCADE_BINARY, {"--service-time", "20"});
   const CommandOutcome run = run_command(
-      SACCADE_BINARY, serve(mock.port(), {"--num-prompts", "30", "--request-rate", "10"}));
+      SACCADE_BINARY, load_words(mock.port(), {"--num-prompts", "30", "--request-rate", "10"}));
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, Not(HasSubstr("OVERLOADED")));
 }
@@ -233,8 +233,8 @@ TEST(BenchLoad, NoOverloadWithinTheCapacity) {
 TEST(BenchLoad, AnInterruptedRunIsKept) {
   MockProcess mock(SACCADE_BINARY);
   TemporaryDirectory work;
-  Command bench(SACCADE_BINARY, serve(mock.port(), {"--num-prompts", "1000", "--request-rate", "50",
-                                                    "--log", work / "run.jsonl"}));
+  Command bench(SACCADE_BINARY, load_words(mock.port(), {"--num-prompts", "1000", "--request-rate",
+                                                         "50", "--log", work / "run.jsonl"}));
   mock.await_requests(50);
   bench.signal(SIGINT);
   const CommandOutcome run = bench.wait();

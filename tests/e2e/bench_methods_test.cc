@@ -8,6 +8,7 @@
 #include <regex>
 
 #include "base/json.h"
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/command.h"
 #include "tests/support/recording_server.h"
 #include "tests/support/server_process.h"
@@ -18,8 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-const std::string kImages = std::string(SACCADE_SOURCE_DIR) + "/tests/golden/qwen2_5_vl/images";
 
 // The label of every row of a console block; titles whole.
 std::vector<std::string> labels_of(const std::string& text) {
@@ -40,7 +39,7 @@ std::vector<std::string> labels_of(const std::string& text) {
   return labels;
 }
 
-json::value parsed(const std::string& path) {
+json::value parsed_file(const std::string& path) {
   auto tree = json::parse(read_file(path));
   EXPECT_TRUE(tree.has_value()) << path;
   return tree ? *tree : json::value();
@@ -68,7 +67,7 @@ TEST(BenchMethods, VisionLanguageCommandLinesAsPrinted) {
   fs::create_directories(work / "MMMU/MMMU_Pro");
   std::string rows;
   for (const char* name : {"small", "wide", "tall", "square"}) {
-    fs::copy_file(kImages + "/" + name + ".png",
+    fs::copy_file(kPictures + "/" + name + ".png",
                   work / ("MMMU/MMMU_Pro/" + std::string(name) + ".png"));
     rows += std::string(R"({"id":"test_)") + name + R"(","file_name":")" + name +
             R"(.png","answer":"A"})" + "\n";
@@ -119,7 +118,7 @@ TEST(BenchMethods, ProfileOfImageSizes) {
       sizes.out.starts_with("Benchmarking latency for Multimodal Request...\nModel: mock\n"
                             "Endpoint: http://127.0.0.1:"))
       << sizes.out;
-  const json::value profile = parsed(work / "profile.json");
+  const json::value profile = parsed_file(work / "profile.json");
   const auto& points = profile.at("points").as_array();
   ASSERT_EQ(points.size(), 3U);
   EXPECT_EQ(points[2].at("tokens").as_int64(), 36);  // (168 / 28)^2
@@ -130,7 +129,7 @@ TEST(BenchMethods, ProfileOfImageSizes) {
   // As the published script: the file and the port from the environment.
   const CommandOutcome file =
       run_command(SACCADE_BINARY, {"bench", "profile-ttft"},
-                  {{"FILE", kImages + "/wide.png"}, {"PROXY_PORT", std::to_string(mock.port())}});
+                  {{"FILE", kPictures + "/wide.png"}, {"PROXY_PORT", std::to_string(mock.port())}});
   ASSERT_EQ(file.exit_code, 0) << file.err;
   EXPECT_NE(file.out.find("\nCaches: each request has an image of its own"), std::string::npos)
       << file.out;
@@ -155,7 +154,7 @@ TEST(BenchMethods, TraceRunAndSimilarity) {
       "cd " + work.path() + " && " + SACCADE_BINARY +
       " bench trace-run --task-name \"demo\" --trace-file burst.txt --api-port " +
       std::to_string(mock.port()) + " --seed 41 --dataset-path captions.jsonl --image-folder " +
-      kImages;
+      kPictures;
   const CommandOutcome run = run_command("/bin/sh", {"-c", command});
   ASSERT_EQ(run.exit_code, 0) << run.err;
 
@@ -165,7 +164,7 @@ TEST(BenchMethods, TraceRunAndSimilarity) {
                           "Trace with Peak QPS_burst_e2e_cdf.svg",
                           "Trace with Peak QPS_burst_ttft_cdf.svg", "experiment_metadata.json"));
   const std::string result = folder + "/Trace with Peak QPS_burst.json";
-  const json::value tree = parsed(result);
+  const json::value tree = parsed_file(result);
   const auto& requests = tree.at("individual_request_metrics").as_array();
   ASSERT_EQ(requests.size(), 6U);  // a line each, and one more after the last
   for (const auto& request : requests) {
@@ -178,7 +177,7 @@ TEST(BenchMethods, TraceRunAndSimilarity) {
     EXPECT_EQ(request.at("answer_text").as_string(), "tok tok is it");
   }
   EXPECT_THAT(read_file(folder + "/Trace with Peak QPS_burst_ttft_cdf.svg"), HasSubstr("P95"));
-  EXPECT_EQ(parsed(folder + "/experiment_metadata.json").at("iteration_type").as_string(),
+  EXPECT_EQ(parsed_file(folder + "/experiment_metadata.json").at("iteration_type").as_string(),
             "poisson_arrival_rate");
 
   // 2 of 4 words in common on either side.
@@ -199,12 +198,12 @@ TEST(BenchMethods, ShippedPeakTracesGoByTheirNumber) {
   const CommandOutcome run = run_command(
       SACCADE_BINARY,
       {"bench", "trace-run", "--trace-file", "7", "--port", std::to_string(mock.port()),
-       "--dataset-path", work / "captions.jsonl", "--image-folder", kImages, "--experiments",
+       "--dataset-path", work / "captions.jsonl", "--image-folder", kPictures, "--experiments",
        work / "out", "--max-requests-per-run", "20", "--trace-speed", "50"});
   if (run.err.find("peak7") != std::string::npos || run.exit_code == 2)
     GTEST_SKIP() << "no shipped traces beside this build: " << run.err;
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  const json::value tree = parsed(work / "out/run/Trace with Peak QPS_7.json");
+  const json::value tree = parsed_file(work / "out/run/Trace with Peak QPS_7.json");
   EXPECT_EQ(tree.at("individual_request_metrics").as_array().size(), 20U);
 }
 
@@ -226,7 +225,7 @@ TEST(BenchMethods, DashInferRequestsAndLines) {
                                                           "--prompt-file",
                                                           work / "docvqa.jsonl",
                                                           "--image-folder",
-                                                          kImages,
+                                                          kPictures,
                                                           "--req-nums",
                                                           "4",
                                                           "--batch-size",
@@ -377,7 +376,7 @@ TEST(BenchMethods, TheTailOfATraceIsWaitedFor) {
                                           "--dataset-path",
                                           work / "captions.jsonl",
                                           "--image-folder",
-                                          kImages,
+                                          kPictures,
                                           "--max-time-per-run",
                                           "0.0166"};
   const CommandOutcome run = run_command(SACCADE_BINARY, words);
@@ -406,7 +405,7 @@ TEST(BenchMethods, TextKit) {
   }
   std::sort(expected.begin(), expected.end());
   EXPECT_EQ(names_in(work / "output"), expected);
-  const json::value high = parsed(work / "output/mock_152-2048_10.json");
+  const json::value high = parsed_file(work / "output/mock_152-2048_10.json");
   EXPECT_EQ(high.at("completed").as_int64(), 10);
   EXPECT_EQ(high.at("total_output_tokens").as_int64(), 20480);
   EXPECT_THAT(read_file(work / "output/engine_params.txt"), HasSubstr("bench mock --port 0"));
@@ -443,7 +442,7 @@ TEST(BenchMethods, KitLengthsAreExact) {
     int prompts = 2;  // before the first load
     for (const int requests : {1, 4, 8, 16, 32}) {
       const json::value result =
-          parsed(work / (name + "/tiny_100-150_" + std::to_string(requests) + ".json"));
+          parsed_file(work / (name + "/tiny_100-150_" + std::to_string(requests) + ".json"));
       EXPECT_EQ(result.at("total_input_tokens").as_int64(), 100 * requests) << name;
       // Who counted: the server only where there is no checkpoint to count with.
       EXPECT_EQ(result.at("tokenizer_id").as_string() == tiny, name != "counted") << name;

@@ -50,7 +50,7 @@ class PtyProcess {
   PtyProcess& operator=(const PtyProcess&) = delete;
 
   void type(const std::string& keys) const {
-    ASSERT_EQ(write(terminal_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
+    ASSERT_EQ(::write(terminal_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
   }
 
   // Reads until `words` have come behind what was awaited before; false after five minutes, or at

@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "base/rng.h"
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/server_process.h"
 
 namespace saccade::test {
@@ -20,16 +21,13 @@ namespace {
 constexpr int kStreams = 64;
 constexpr int kKinds = 12;
 
-const std::string kCheckpoint =
-    std::string(SACCADE_SOURCE_DIR) + "/tests/golden/qwen2_vl/odd_heads";
-
 int total_requests() {
   const char* asked = std::getenv("SACCADE_CHURN_REQUESTS");
   return asked != nullptr ? std::atoi(asked) : 2000;
 }
 
 // Request number `kind`: prompts of several lengths, every third with one of the golden images.
-std::string request_of(int kind) {
+std::string request_of_kind(int kind) {
   std::string text;
   for (int i = 0; i <= kind * 3; ++i) text += "word " + std::to_string(i * kind) + " ";
   std::string content = "[";
@@ -47,7 +45,7 @@ std::string request_of(int kind) {
 }
 
 // The text of a whole stream; empty when it has no [DONE].
-std::string text_of(const std::string& events) {
+std::string text_of_stream(const std::string& events) {
   if (events.find("data: [DONE]") == std::string::npos) return {};
   std::string text = "|";
   std::size_t at = 0;
@@ -63,13 +61,6 @@ std::string text_of(const std::string& events) {
   return text;
 }
 
-double gauge(std::uint16_t port, const std::string& name) {
-  const std::string page = exchange(port, "GET", "/metrics", "").body;
-  const std::size_t at = page.find("\n" + name + "{");
-  if (at == std::string::npos) return -1;
-  return std::strtod(page.c_str() + page.find("} ", at) + 2, nullptr);
-}
-
 TEST(Churn, CutStreamsLeaveNothingBehind) {
   // Freed memory that the sanitizer keeps back would look like growth.
   setenv("ASAN_OPTIONS", "quarantine_size_mb=4:detect_leaks=1", 1);
@@ -82,9 +73,9 @@ TEST(Churn, CutStreamsLeaveNothingBehind) {
   std::map<int, std::string> solo;
   for (int kind = 0; kind < kKinds; ++kind) {
     const RawAnswer answer =
-        exchange(server.port(), "POST", "/v1/chat/completions", request_of(kind));
+        exchange(server.port(), "POST", "/v1/chat/completions", request_of_kind(kind));
     ASSERT_EQ(answer.status, 200) << answer.body;
-    solo[kind] = text_of(answer.body);
+    solo[kind] = text_of_stream(answer.body);
     ASSERT_FALSE(solo[kind].empty()) << answer.body;
   }
 
@@ -103,11 +94,11 @@ TEST(Churn, CutStreamsLeaveNothingBehind) {
         const int kind = static_cast<int>(rng.below(kKinds));
         const bool cut = rng.below(2) == 0;
         const std::int64_t cut_after = cut ? static_cast<std::int64_t>(rng.below(6000)) : -1;
-        const RawAnswer answer =
-            exchange(server.port(), "POST", "/v1/chat/completions", request_of(kind), cut_after);
+        const RawAnswer answer = exchange(server.port(), "POST", "/v1/chat/completions",
+                                          request_of_kind(kind), cut_after);
         if (cut) continue;
         ++finished;
-        if (answer.status != 200 || text_of(answer.body) != solo[kind]) {
+        if (answer.status != 200 || text_of_stream(answer.body) != solo[kind]) {
           const std::lock_guard lock(mutex);
           wrong.push_back(fmt::format("kind {}: status {}, {}", kind, answer.status,
                                       answer.body.substr(0, 200)));
@@ -120,12 +111,12 @@ TEST(Churn, CutStreamsLeaveNothingBehind) {
                              << " differ, first: " << wrong.front();
   EXPECT_GT(finished, total / 3);
 
-  for (int i = 0; i < 600 && gauge(server.port(), "vllm:num_requests_running") > 0; ++i) {
+  for (int i = 0; i < 600 && metric(server.port(), "vllm:num_requests_running") > 0; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
-  EXPECT_EQ(gauge(server.port(), "vllm:num_requests_running"), 0);
-  EXPECT_EQ(gauge(server.port(), "vllm:num_requests_waiting"), 0);
-  EXPECT_EQ(gauge(server.port(), "vllm:kv_cache_usage_perc"), 0);
+  EXPECT_EQ(metric(server.port(), "vllm:num_requests_running"), 0);
+  EXPECT_EQ(metric(server.port(), "vllm:num_requests_waiting"), 0);
+  EXPECT_EQ(metric(server.port(), "vllm:kv_cache_usage_perc"), 0);
   // Fragmentation is the allocator's; a leak of a request's bodies and pages is far
   // above 48 MiB.
   EXPECT_LT(server.resident_bytes(), resident_half + (48 << 20));

@@ -13,15 +13,14 @@
 
 #include "base/json.h"
 #include "base/text/base64.h"
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/server_process.h"
 #include "tests/support/temporary_directory.h"
 
 namespace saccade::test {
 namespace {
 
-const std::string kGlimpse = std::string(SACCADE_SOURCE_DIR) + "/models/glimpse";
-
-std::string picture() {
+std::string wide_picture() {
   std::ifstream file(std::string(SACCADE_SOURCE_DIR) + "/tests/golden/qwen2_vl/images/wide.png",
                      std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)), {});
@@ -87,7 +86,7 @@ TEST_F(ClientForms, ADevelopersMessageAndAClientsHistory) {
 }
 
 TEST_F(ClientForms, ImagesAsClientsWriteThem) {
-  const std::string base64 = picture();
+  const std::string base64 = wide_picture();
   std::string lines;
   for (std::size_t i = 0; i < base64.size(); i += 76) lines += base64.substr(i, 76) + "\\n";
   std::string bare = base64;
@@ -227,7 +226,7 @@ TEST_F(ClientForms, OtherPaths) {
 // vLLM's batch: each conversation's answer is what it would be by itself, in their order.
 TEST_F(ClientForms, ConversationsInOneBody) {
   const std::string more = R"(, "max_tokens": 5, "temperature": 0, "ignore_eos": true)";
-  const std::string picture_url = "data:image/png;base64," + picture();
+  const std::string picture_url = "data:image/png;base64," + wide_picture();
   const std::vector<std::string> contents = {
       "\"one\"", R"([{"type": "image_url", "image_url": {"url": ")" + picture_url + R"("}}])",
       "\"three, and some more words\""};

@@ -42,9 +42,9 @@ int shout(std::uint16_t port, const std::string& bytes, bool wait) {
 
 TEST(ClusterDoor, WhoSpeaksSomethingElseIsLetGo) {
   EncoderRole encoder;
-  ServerProcess solo(SACCADE_BINARY, serve(kModel));
+  ServerProcess solo(SACCADE_BINARY, serve(kCheckpoint));
   ServerProcess server(SACCADE_BINARY,
-                       serve(kModel, pd(encoder.address(), {"--encoder-fallback", "refuse"})));
+                       serve(kCheckpoint, pd(encoder.address(), {"--encoder-fallback", "refuse"})));
   wait_until_connected(server);
   const std::uint16_t port = encoder.cluster_port();
   EXPECT_EQ(shout(port, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", true), 0);
@@ -72,7 +72,7 @@ TEST(ClusterDoor, ClientsThatLeaveTakeTheirImagesWithThem) {
   EncoderRole encoder;
   FaultRelay relay(encoder.cluster_port());
   ServerProcess server(SACCADE_BINARY,
-                       serve(kModel, pd(relay.address(), {"--encoder-fallback", "refuse"})));
+                       serve(kCheckpoint, pd(relay.address(), {"--encoder-fallback", "refuse"})));
   wait_until_connected(server);
   for (const std::int64_t held : {0, 100, 1'000}) {
     relay.set({.stall_after = relay.passed_back() + held});
@@ -104,9 +104,9 @@ void expect_to_end(const ServerProcess& process) {
 TEST(ClusterDoor, AServerThatIsStoppedFinishesWhatIsOpen) {
   EncoderRole encoder;
   FaultRelay relay(encoder.cluster_port());
-  ServerProcess solo(SACCADE_BINARY, serve(kModel));
+  ServerProcess solo(SACCADE_BINARY, serve(kCheckpoint));
   ServerProcess server(SACCADE_BINARY,
-                       serve(kModel, pd(relay.address(), {"--encoder-fallback", "refuse"})));
+                       serve(kCheckpoint, pd(relay.address(), {"--encoder-fallback", "refuse"})));
   wait_until_connected(server);
   const std::string body = chat({large_image(60)});
   const auto expected = ask(solo, body);
@@ -129,10 +129,10 @@ TEST(ClusterDoor, AnEncoderThatIsStoppedFinishesWhatIsOpen) {
   EncoderRole other;
   FaultRelay way_to_other(other.cluster_port());
   way_to_other.set({.refuse = true});  // what is open has nowhere else to go
-  ServerProcess solo(SACCADE_BINARY, serve(kModel));
+  ServerProcess solo(SACCADE_BINARY, serve(kCheckpoint));
   ServerProcess server(SACCADE_BINARY,
-                       serve(kModel, pd(relay.address() + "," + way_to_other.address(),
-                                        {"--encoder-fallback", "refuse"})));
+                       serve(kCheckpoint, pd(relay.address() + "," + way_to_other.address(),
+                                             {"--encoder-fallback", "refuse"})));
   wait_until_connected(server);
   const std::string body = chat({large_image(70)});
   const auto expected = ask(solo, body);
@@ -159,7 +159,7 @@ TEST(ClusterDoor, AServerThatIsKilledLeavesNothingAtTheEncoder) {
   for (const std::int64_t held : {0, 300, 5'000}) {
     relay.set({});
     ServerProcess server(SACCADE_BINARY,
-                         serve(kModel, pd(relay.address(), {"--encoder-fallback", "refuse"})));
+                         serve(kCheckpoint, pd(relay.address(), {"--encoder-fallback", "refuse"})));
     wait_until_connected(server);
     relay.set({.stall_after = relay.passed_back() + held});
     std::thread client([&] {

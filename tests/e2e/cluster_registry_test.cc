@@ -17,9 +17,9 @@ Flags registry(const RedisProcess& redis, const Flags& more = {}) {
   return EncoderRole::join({"--registry", redis.url()}, more);
 }
 Flags pd_of(const RedisProcess& redis, const Flags& more = {}) {
-  return serve(kModel, EncoderRole::join({"--role", "pd", "--encoder-fallback", "refuse",
-                                          "--registry", redis.url()},
-                                         more));
+  return serve(kCheckpoint, EncoderRole::join({"--role", "pd", "--encoder-fallback", "refuse",
+                                               "--registry", redis.url()},
+                                              more));
 }
 double stored(const ServerProcess& process) {
   return metric(process, "saccade:store_publications_total", "result=\"stored\"");
@@ -32,7 +32,7 @@ class ClusterRegistry : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     if (RedisProcess::binary().empty()) return;
-    solo_ = std::make_unique<ServerProcess>(SACCADE_BINARY, serve(kModel));
+    solo_ = std::make_unique<ServerProcess>(SACCADE_BINARY, serve(kCheckpoint));
   }
   static void TearDownTestSuite() { solo_.reset(); }
   void SetUp() override {
@@ -49,7 +49,7 @@ TEST_F(ClusterRegistry, FormsByItselfAndFollowsWhoComesAndGoes) {
                       {"proxy", "--registry", redis_->url(), "--probe-period", "200ms"});
   EXPECT_EQ(exchange(proxy.port(), "POST", "/v1/chat/completions", chat({})).status, 503);
   ServerProcess server(SACCADE_BINARY, pd_of(*redis_));
-  auto encoder = std::make_unique<EncoderRole>(kModel, registry(*redis_));
+  auto encoder = std::make_unique<EncoderRole>(kCheckpoint, registry(*redis_));
   wait_until_connected(server);
   ASSERT_TRUE(eventually([&] {
     return exchange(proxy.port(), "GET", "/health", "").status == 200;
@@ -63,7 +63,7 @@ TEST_F(ClusterRegistry, FormsByItselfAndFollowsWhoComesAndGoes) {
   const std::string address = encoder->address();
   encoder->process().signal(SIGKILL);
   encoder->process().wait();
-  encoder = std::make_unique<EncoderRole>(kModel, registry(*redis_), address);
+  encoder = std::make_unique<EncoderRole>(kCheckpoint, registry(*redis_), address);
   wait_until_connected(server);
   EXPECT_EQ(through_proxy(chat({noise(3)})), ask(*solo_, chat({noise(3)})));
   // One that is killed is forgotten when its lease has ended; one that ends says so.
@@ -86,7 +86,7 @@ TEST_F(ClusterRegistry, FormsByItselfAndFollowsWhoComesAndGoes) {
 TEST_F(ClusterRegistry, RowsOutliveTheirEncoders) {
   const std::string body = chat({noise(10), noise(11, 64, 200)});
   const auto expected = ask(*solo_, body);
-  auto encoder = std::make_unique<EncoderRole>(kModel, registry(*redis_));
+  auto encoder = std::make_unique<EncoderRole>(kCheckpoint, registry(*redis_));
   {
     ServerProcess first(SACCADE_BINARY, pd_of(*redis_));
     wait_until_connected(first);
@@ -113,7 +113,7 @@ TEST_F(ClusterRegistry, RowsOutliveTheirEncoders) {
 }
 
 TEST_F(ClusterRegistry, LosingTheStoreStopsNothing) {
-  EncoderRole encoder(kModel, registry(*redis_));
+  EncoderRole encoder(kCheckpoint, registry(*redis_));
   ServerProcess server(SACCADE_BINARY, pd_of(*redis_));
   wait_until_connected(server);
   std::uint64_t seed = 100;
@@ -165,7 +165,7 @@ TEST_F(ClusterRegistry, CorruptAndPoisonedRowsAreNotTaken) {
   const std::string key = testing::TempDir() + "/saccade-key-" + std::to_string(getpid());
   std::ofstream(key) << "a key that all of this cluster share\n";
   const Flags with_key = {"--cluster-key-file", key};
-  EncoderRole encoder(kModel, registry(*redis_, with_key));
+  EncoderRole encoder(kCheckpoint, registry(*redis_, with_key));
   const auto fill = [&](const std::string& body) {
     ServerProcess server(SACCADE_BINARY, pd_of(*redis_, with_key));
     wait_until_connected(server);
@@ -202,7 +202,7 @@ TEST_F(ClusterRegistry, CorruptAndPoisonedRowsAreNotTaken) {
   double corrupt = 0;
   for (int tries = 0; corrupt < 3 && tries < 20; ++tries) {
     spoil();
-    ServerProcess server(SACCADE_BINARY, serve(kModel, registry(*redis_, with_key)));
+    ServerProcess server(SACCADE_BINARY, serve(kCheckpoint, registry(*redis_, with_key)));
     EXPECT_EQ(ask(server, body), expected);
     // On a busy machine an answer of the store may come when nobody waits for it any more: then
     // the next server is to see it.
@@ -217,7 +217,7 @@ TEST_F(ClusterRegistry, CorruptAndPoisonedRowsAreNotTaken) {
 TEST_F(ClusterRegistry, WithoutAKeyPoisonedRowsAreFoundBySamples) {
   const std::string body = chat({noise(30)});
   const auto expected = ask(*solo_, body);
-  EncoderRole encoder(kModel, registry(*redis_));
+  EncoderRole encoder(kCheckpoint, registry(*redis_));
   {
     ServerProcess server(SACCADE_BINARY, pd_of(*redis_));
     wait_until_connected(server);
@@ -234,8 +234,8 @@ TEST_F(ClusterRegistry, WithoutAKeyPoisonedRowsAreFoundBySamples) {
   ASSERT_TRUE(manifest);
   manifest->digest = sha256(rows);
   redis_->run({"SET", at, cluster::write_manifest(*manifest, base, "")});
-  ServerProcess server(SACCADE_BINARY,
-                       serve(kModel, {"--registry", redis_->url(), "--verify-embeddings", "1"}));
+  ServerProcess server(SACCADE_BINARY, serve(kCheckpoint, {"--registry", redis_->url(),
+                                                           "--verify-embeddings", "1"}));
   // Again where the store answered too late.
   EXPECT_TRUE(eventually([&] {
     ask(server, body);
@@ -259,14 +259,14 @@ TEST_F(ClusterRegistry, WhoIsNotLetInGoesOnAlone) {
   const std::string body = chat({noise(40)});
   const auto expected = ask(*solo_, body);
   {
-    ServerProcess shut_out(SACCADE_BINARY, serve(kModel, {"--registry", locked.url()}));
+    ServerProcess shut_out(SACCADE_BINARY, serve(kCheckpoint, {"--registry", locked.url()}));
     EXPECT_EQ(ask(shut_out, body), expected);
     EXPECT_EQ(metric(shut_out, "saccade:registry_up"), 0);
     EXPECT_TRUE(locked.keys("saccade:*").empty());
     EXPECT_EQ(shut_out.stop(), 0) << shut_out.log();
   }
-  ServerProcess let_in(SACCADE_BINARY, serve(kModel, {"--registry", locked.url(),
-                                                      "--registry-password-file", file}));
+  ServerProcess let_in(SACCADE_BINARY, serve(kCheckpoint, {"--registry", locked.url(),
+                                                           "--registry-password-file", file}));
   EXPECT_TRUE(eventually([&] { return metric(let_in, "saccade:registry_up") == 1; }));
   EXPECT_TRUE(eventually([&] { return locked.keys("saccade:node:*").size() == 1; }));
   EXPECT_EQ(ask(let_in, body), expected);
@@ -275,7 +275,7 @@ TEST_F(ClusterRegistry, WhoIsNotLetInGoesOnAlone) {
 
 TEST(ClusterRegistryFlags, WhatCannotBeIsSaid) {
   const auto refused = [](const Flags& more) {
-    const Ended ended = run_to_end(SACCADE_BINARY, serve(kModel, more));
+    const Ended ended = run_to_end(SACCADE_BINARY, serve(kCheckpoint, more));
     EXPECT_NE(ended.status, 0);
     return ended.output;
   };

@@ -14,13 +14,11 @@
 #include "base/rng.h"
 #include "base/text/base64.h"
 #include "image/pixels.h"
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/eventually.h"
 #include "tests/support/server_process.h"
 
 namespace saccade::test {
-
-inline const std::string kGoldens = std::string(SACCADE_SOURCE_DIR) + "/tests/golden/";
-inline const std::string kModel = kGoldens + "qwen2_vl/odd_heads";
 
 using Flags = std::vector<std::string>;
 
@@ -44,7 +42,7 @@ inline std::uint16_t listening_port(const ServerProcess& encoder) {
 // An encoder on a free port of this machine.
 class EncoderRole {
  public:
-  explicit EncoderRole(const std::string& model = kModel, const Flags& more = {},
+  explicit EncoderRole(const std::string& model = kCheckpoint, const Flags& more = {},
                        const std::string& listen = "127.0.0.1:0")
       : server_(SACCADE_BINARY,
                 serve(model, join({"--role", "encoder", "--cluster-listen", listen}, more))) {}

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 class Cluster : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    solo_ = std::make_unique<ServerProcess>(SACCADE_BINARY, serve(kModel));
+    solo_ = std::make_unique<ServerProcess>(SACCADE_BINARY, serve(kCheckpoint));
   }
   static void TearDownTestSuite() { solo_.reset(); }
   static std::unique_ptr<ServerProcess> solo_;
@@ -23,11 +23,11 @@ std::unique_ptr<ServerProcess> Cluster::solo_;
 
 TEST_F(Cluster, TcpAndUnixGiveTheSolosTokens) {
   const std::string path = testing::TempDir() + "/saccade-" + std::to_string(getpid()) + ".sock";
-  EncoderRole encoder(kModel, {"--cluster-listen", "unix:" + path});
+  EncoderRole encoder(kCheckpoint, {"--cluster-listen", "unix:" + path});
   for (const std::string& address : {encoder.address(), "unix:" + path}) {
     SCOPED_TRACE(address);
     ServerProcess server(SACCADE_BINARY,
-                         serve(kModel, pd(address, {"--encoder-fallback", "refuse"})));
+                         serve(kCheckpoint, pd(address, {"--encoder-fallback", "refuse"})));
     wait_until_connected(server);
     for (std::uint64_t seed = 1; seed <= 3; ++seed) {
       const std::string body = chat({noise(seed), noise(seed + 10, 64, 200)});
@@ -48,10 +48,10 @@ TEST_F(Cluster, TcpAndUnixGiveTheSolosTokens) {
 }
 
 TEST_F(Cluster, AServerThatAnswersLendsItsEncoder) {
-  ServerProcess lender(SACCADE_BINARY, serve(kModel, {"--cluster-listen", "127.0.0.1:0"}));
+  ServerProcess lender(SACCADE_BINARY, serve(kCheckpoint, {"--cluster-listen", "127.0.0.1:0"}));
   ServerProcess server(SACCADE_BINARY,
-                       serve(kModel, pd("127.0.0.1:" + std::to_string(listening_port(lender)),
-                                        {"--encoder-fallback", "refuse"})));
+                       serve(kCheckpoint, pd("127.0.0.1:" + std::to_string(listening_port(lender)),
+                                             {"--encoder-fallback", "refuse"})));
   wait_until_connected(server);
   // Both are asked at once, by turns for the same images and for others.
   for (std::uint64_t round = 0; round < 6; ++round) {
@@ -79,8 +79,9 @@ TEST_F(Cluster, ServersLendEachOther) {
   const std::string folder = testing::TempDir() + "/saccade-" + std::to_string(getpid());
   const std::string a = "unix:" + folder + "-a.sock";
   const std::string b = "unix:" + folder + "-b.sock";
-  ServerProcess first(SACCADE_BINARY, serve(kModel, {"--cluster-listen", a, "--encoders", b}));
-  ServerProcess second(SACCADE_BINARY, serve(kModel, {"--cluster-listen", b, "--encoders", a}));
+  ServerProcess first(SACCADE_BINARY, serve(kCheckpoint, {"--cluster-listen", a, "--encoders", b}));
+  ServerProcess second(SACCADE_BINARY,
+                       serve(kCheckpoint, {"--cluster-listen", b, "--encoders", a}));
   wait_until_connected(first);
   wait_until_connected(second);
   std::vector<std::string> bodies;
@@ -120,7 +121,7 @@ TEST_F(Cluster, ServersLendEachOther) {
 TEST_F(Cluster, EqualImagesAreEncodedOnce) {
   EncoderRole encoder;
   ServerProcess server(SACCADE_BINARY,
-                       serve(kModel, pd(encoder.address(), {"--encoder-fallback", "refuse"})));
+                       serve(kCheckpoint, pd(encoder.address(), {"--encoder-fallback", "refuse"})));
   wait_until_connected(server);
   const std::string body = chat({noise(20), noise(20)});
   std::vector<std::vector<std::int64_t>> answers(6);
@@ -136,11 +137,11 @@ TEST_F(Cluster, EqualImagesAreEncodedOnce) {
 // gave.
 TEST_F(Cluster, SizesThatAreDecidedHereAreMadeThere) {
   const Flags sizes = {"--image-size", "static:6"};
-  ServerProcess alone(SACCADE_BINARY, serve(kModel, sizes));
+  ServerProcess alone(SACCADE_BINARY, serve(kCheckpoint, sizes));
   EncoderRole encoder;
   Flags flags = pd(encoder.address(), {"--encoder-fallback", "refuse"});
   flags.insert(flags.end(), sizes.begin(), sizes.end());
-  ServerProcess server(SACCADE_BINARY, serve(kModel, flags));
+  ServerProcess server(SACCADE_BINARY, serve(kCheckpoint, flags));
   wait_until_connected(server);
   const std::string body = chat({noise(30), noise(31, 64, 200)});
   const auto answer = ask(server, body);
@@ -198,7 +199,7 @@ TEST(ClusterSizes, AsPublished) {
 
 TEST_F(Cluster, WithoutEncodersAndTowerItIs503) {
   ServerProcess server(SACCADE_BINARY,
-                       serve(kModel, pd("127.0.0.1:1", {"--encoder-fallback", "refuse"})));
+                       serve(kCheckpoint, pd("127.0.0.1:1", {"--encoder-fallback", "refuse"})));
   const RawAnswer answer =
       exchange(server.port(), "POST", "/v1/chat/completions", chat({noise(1)}));
   EXPECT_EQ(answer.status, 503) << answer.body;
@@ -213,8 +214,9 @@ TEST_F(Cluster, AKilledEncoderTakesNoRequestWithIt) {
   FaultRelay relay(encoder->cluster_port());
   // Without a tower, so that it has to be asked; the other one stands in for it.
   EncoderRole other;
-  ServerProcess server(SACCADE_BINARY, serve(kModel, pd(relay.address() + "," + other.address(),
-                                                        {"--encoder-fallback", "refuse"})));
+  ServerProcess server(SACCADE_BINARY,
+                       serve(kCheckpoint, pd(relay.address() + "," + other.address(),
+                                             {"--encoder-fallback", "refuse"})));
   wait_until_connected(server, 2);
   // The link is held at more and more bytes of the answer, then the encoder is killed: before it
   // has accepted, while it has, in the middle of the rows, and before their end.
@@ -250,7 +252,7 @@ TEST_F(Cluster, AKilledEncoderTakesNoRequestWithIt) {
 
 TEST_F(Cluster, AnEncoderThatStandsIsHedged) {
   EncoderRole encoder;
-  ServerProcess server(SACCADE_BINARY, serve(kModel, pd(encoder.address())));
+  ServerProcess server(SACCADE_BINARY, serve(kCheckpoint, pd(encoder.address())));
   wait_until_connected(server);
   const std::string first = chat({noise(200)});
   EXPECT_EQ(ask(server, first), ask(*solo_, first));
@@ -270,14 +272,14 @@ TEST_F(Cluster, AnEncoderThatComesBackOnItsPortIsAnother) {
   auto encoder = std::make_unique<EncoderRole>();
   const std::string address = encoder->address();
   ServerProcess server(SACCADE_BINARY,
-                       serve(kModel, pd(address, {"--encoder-fallback", "refuse"})));
+                       serve(kCheckpoint, pd(address, {"--encoder-fallback", "refuse"})));
   wait_until_connected(server);
   for (std::uint64_t seed = 300; seed < 303; ++seed) {
     const std::string body = chat({noise(seed)});
     EXPECT_EQ(ask(server, body), ask(*solo_, body));
     encoder->process().signal(SIGKILL);
     encoder->process().wait();
-    encoder = std::make_unique<EncoderRole>(kModel, Flags{}, address);
+    encoder = std::make_unique<EncoderRole>(kCheckpoint, Flags{}, address);
     wait_until_connected(server);
   }
   expect_nothing_left(server);
@@ -285,7 +287,7 @@ TEST_F(Cluster, AnEncoderThatComesBackOnItsPortIsAnother) {
 
 TEST_F(Cluster, AnotherCheckpointIsIncompatible) {
   EncoderRole encoder(kGoldens + "qwen2_vl/mixed_window");
-  ServerProcess server(SACCADE_BINARY, serve(kModel, pd(encoder.address())));
+  ServerProcess server(SACCADE_BINARY, serve(kCheckpoint, pd(encoder.address())));
   ASSERT_TRUE(eventually([&] {
     return metric(server, "saccade:encoder_up", "state=\"incompatible\"") == 0;
   })) << server.log();
@@ -305,12 +307,12 @@ std::string key_file(const std::string& name, const std::string& key) {
 TEST_F(Cluster, WhoDoesNotKnowTheKeyIsLeftOut) {
   const std::string right = key_file("right", "0123456789abcdef");
   const std::string wrong = key_file("wrong", "0123456789abcdeF");
-  EncoderRole encoder(kModel, {"--cluster-key-file", right});
+  EncoderRole encoder(kCheckpoint, {"--cluster-key-file", right});
   const std::string body = chat({noise(500)});
   const auto expected = ask(*solo_, body);
   {
     ServerProcess server(SACCADE_BINARY,
-                         serve(kModel, pd(encoder.address(), {"--cluster-key-file", wrong})));
+                         serve(kCheckpoint, pd(encoder.address(), {"--cluster-key-file", wrong})));
     EXPECT_TRUE(eventually([&] {
       return server.log().find("it does not know the key") != std::string::npos;
     })) << server.log();
@@ -319,14 +321,14 @@ TEST_F(Cluster, WhoDoesNotKnowTheKeyIsLeftOut) {
   }
   {
     // One without a key believes the encoder, which does not believe it.
-    ServerProcess server(SACCADE_BINARY, serve(kModel, pd(encoder.address())));
+    ServerProcess server(SACCADE_BINARY, serve(kCheckpoint, pd(encoder.address())));
     EXPECT_EQ(ask(server, body), expected);
     EXPECT_EQ(images_from(server, "local"), 1);
     EXPECT_EQ(metric(encoder.process(), "saccade:lent_orders_total"), 0);
   }
   ServerProcess server(SACCADE_BINARY,
-                       serve(kModel, pd(encoder.address(), {"--cluster-key-file", right,
-                                                            "--encoder-fallback", "refuse"})));
+                       serve(kCheckpoint, pd(encoder.address(), {"--cluster-key-file", right,
+                                                                 "--encoder-fallback", "refuse"})));
   wait_until_connected(server);
   EXPECT_EQ(ask(server, body), expected);
   fs::remove(right);
@@ -334,8 +336,9 @@ TEST_F(Cluster, WhoDoesNotKnowTheKeyIsLeftOut) {
 }
 
 TEST_F(Cluster, OthersAreNotListenedToWithoutAKey) {
-  const Ended ended = run_to_end(SACCADE_BINARY, serve(kModel, {"--port", "0", "--role", "encoder",
-                                                                "--cluster-listen", "0.0.0.0:0"}));
+  const Ended ended = run_to_end(
+      SACCADE_BINARY,
+      serve(kCheckpoint, {"--port", "0", "--role", "encoder", "--cluster-listen", "0.0.0.0:0"}));
   EXPECT_EQ(ended.status, 1);
   EXPECT_NE(ended.output.find("--cluster-listen 0.0.0.0:0: others than this machine reach it"),
             std::string::npos)
@@ -346,8 +349,9 @@ TEST_F(Cluster, ABadLinkCostsTimeAndNothingElse) {
   EncoderRole encoder;
   FaultRelay relay(encoder.cluster_port());
   EncoderRole other;
-  ServerProcess server(SACCADE_BINARY, serve(kModel, pd(relay.address() + "," + other.address(),
-                                                        {"--encoder-fallback", "refuse"})));
+  ServerProcess server(SACCADE_BINARY,
+                       serve(kCheckpoint, pd(relay.address() + "," + other.address(),
+                                             {"--encoder-fallback", "refuse"})));
   wait_until_connected(server, 2);
   const std::vector<RelayScript> scripts = {
       {.cut_after = 700},         {.cut_after = 9'000},
@@ -382,9 +386,9 @@ TEST_F(Cluster, ABadLinkCostsTimeAndNothingElse) {
 TEST_F(Cluster, TwoServersShareAnEncoder) {
   EncoderRole encoder;
   ServerProcess one(SACCADE_BINARY,
-                    serve(kModel, pd(encoder.address(), {"--encoder-fallback", "refuse"})));
+                    serve(kCheckpoint, pd(encoder.address(), {"--encoder-fallback", "refuse"})));
   ServerProcess two(SACCADE_BINARY,
-                    serve(kModel, pd(encoder.address(), {"--encoder-fallback", "refuse"})));
+                    serve(kCheckpoint, pd(encoder.address(), {"--encoder-fallback", "refuse"})));
   wait_until_connected(one);
   wait_until_connected(two);
   std::vector<std::thread> clients;
@@ -406,8 +410,10 @@ TEST_F(Cluster, OfTwoServersAndTwoEncodersOneMakesIt) {
   EncoderRole a;
   EncoderRole b;
   const std::string encoders = a.address() + "," + b.address();
-  ServerProcess one(SACCADE_BINARY, serve(kModel, pd(encoders, {"--encoder-fallback", "refuse"})));
-  ServerProcess two(SACCADE_BINARY, serve(kModel, pd(encoders, {"--encoder-fallback", "refuse"})));
+  ServerProcess one(SACCADE_BINARY,
+                    serve(kCheckpoint, pd(encoders, {"--encoder-fallback", "refuse"})));
+  ServerProcess two(SACCADE_BINARY,
+                    serve(kCheckpoint, pd(encoders, {"--encoder-fallback", "refuse"})));
   wait_until_connected(one, 2);
   wait_until_connected(two, 2);
   constexpr int kImages = 20;
@@ -435,8 +441,8 @@ TEST_F(Cluster, OfTwoEncodersTheSlowOneHoldsNobodyUp) {
   EncoderRole slow;
   FaultRelay relay(slow.cluster_port());
   relay.set({.delay_ms = 100});
-  ServerProcess server(SACCADE_BINARY, serve(kModel, pd(fast.address() + "," + relay.address(),
-                                                        {"--encoder-fallback", "refuse"})));
+  ServerProcess server(SACCADE_BINARY, serve(kCheckpoint, pd(fast.address() + "," + relay.address(),
+                                                             {"--encoder-fallback", "refuse"})));
   wait_until_connected(server, 2);
   for (std::uint64_t k = 0; k < 8; ++k) {
     const std::string body = chat({noise(800 + 2 * k), noise(801 + 2 * k)});
@@ -451,7 +457,7 @@ TEST_F(Cluster, OfTwoEncodersTheSlowOneHoldsNobodyUp) {
 TEST_F(Cluster, RowsOfOthersAreMadeAgainAndCompared) {
   EncoderRole encoder;
   ServerProcess server(SACCADE_BINARY,
-                       serve(kModel, pd(encoder.address(), {"--verify-embeddings", "1"})));
+                       serve(kCheckpoint, pd(encoder.address(), {"--verify-embeddings", "1"})));
   wait_until_connected(server);
   double remote = 0;
   for (std::uint64_t k = 0; k < 6; ++k) {

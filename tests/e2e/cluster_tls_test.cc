@@ -68,12 +68,12 @@ class Tls : public testing::Test {
 TEST_F(Tls, ServersAndEncodersKnowEachOther) {
   const Certificate of_encoder = ours.sign("encoder", here);
   const Certificate of_server = ours.sign("server", here);
-  EncoderRole encoder(kModel, with(of_encoder, ours.path()));
-  ServerProcess solo(SACCADE_BINARY, serve(kModel));
+  EncoderRole encoder(kCheckpoint, with(of_encoder, ours.path()));
+  ServerProcess solo(SACCADE_BINARY, serve(kCheckpoint));
   ServerProcess server(
       SACCADE_BINARY,
-      serve(kModel, pd(encoder.address(), EncoderRole::join({"--encoder-fallback", "refuse"},
-                                                            with(of_server, ours.path())))));
+      serve(kCheckpoint, pd(encoder.address(), EncoderRole::join({"--encoder-fallback", "refuse"},
+                                                                 with(of_server, ours.path())))));
   wait_until_connected(server);
   const std::string body = chat({noise(1), noise(2, 64, 200)});
   EXPECT_EQ(ask(server, body), ask(solo, body));
@@ -97,19 +97,20 @@ TEST_F(Tls, ServersAndEncodersKnowEachOther) {
 TEST_F(Tls, AnEncoderWhoseCertificateIsNotGoodIsNotAsked) {
   const Certificate good = ours.sign("server", here);
   {
-    EncoderRole late(kModel, with(ours.sign("late", here, -60), ours.path()));
+    EncoderRole late(kCheckpoint, with(ours.sign("late", here, -60), ours.path()));
     EXPECT_FALSE(hears(late.address(), access(good, ours.path()), false));
   }
   {
-    EncoderRole elsewhere(kModel,
+    EncoderRole elsewhere(kCheckpoint,
                           with(ours.sign("elsewhere", "DNS:elsewhere.example"), ours.path()));
     EXPECT_FALSE(hears(elsewhere.address(), access(good, ours.path()), false));
   }
   // One without TLS where TLS is wanted: its server encodes for itself meanwhile.
   EncoderRole plain;
   EXPECT_FALSE(hears(plain.address(), access(good, ours.path()), false));
-  ServerProcess solo(SACCADE_BINARY, serve(kModel));
-  ServerProcess server(SACCADE_BINARY, serve(kModel, pd(plain.address(), with(good, ours.path()))));
+  ServerProcess solo(SACCADE_BINARY, serve(kCheckpoint));
+  ServerProcess server(SACCADE_BINARY,
+                       serve(kCheckpoint, pd(plain.address(), with(good, ours.path()))));
   EXPECT_EQ(ask(server, chat({noise(4)})), ask(solo, chat({noise(4)})));
   EXPECT_EQ(images_from(server, "local"), 1);
   EXPECT_TRUE(eventually([&] { return server.log().find("cannot be used") != std::string::npos; }));
@@ -119,15 +120,15 @@ TEST_F(Tls, AWrongKeyIsNoKey) {
   const std::string right = "the key of this cluster";
   const std::string path = folder() / "key";
   std::ofstream(path) << right << "\n";
-  EncoderRole encoder(kModel, {"--cluster-key-file", path});
+  EncoderRole encoder(kCheckpoint, {"--cluster-key-file", path});
   cluster::Access access;
   access.key = right;
   EXPECT_TRUE(hears(encoder.address(), access));
   access.key = "the key of that cluster";
   EXPECT_FALSE(hears(encoder.address(), access, false));
   // Without a key one may hear of an encoder that has one; what it would encode is refused.
-  ServerProcess solo(SACCADE_BINARY, serve(kModel));
-  ServerProcess server(SACCADE_BINARY, serve(kModel, pd(encoder.address())));
+  ServerProcess solo(SACCADE_BINARY, serve(kCheckpoint));
+  ServerProcess server(SACCADE_BINARY, serve(kCheckpoint, pd(encoder.address())));
   EXPECT_EQ(ask(server, chat({noise(5)})), ask(solo, chat({noise(5)})));
   EXPECT_EQ(images_from(server, "local"), 1);
   EXPECT_EQ(metric(encoder.process(), "saccade:lent_made_total"), 0);
@@ -155,10 +156,10 @@ TEST_F(Tls, FromTheClientThroughAProxyToTheServer) {
   const auto tls = [](const Certificate& own) {
     return Flags{"--ssl-certfile", own.certificate_path, "--ssl-keyfile", own.key_path};
   };
-  ServerProcess good(SACCADE_BINARY, serve(kModel, tls(ours.sign("server", here))));
-  ServerProcess late(SACCADE_BINARY, serve(kModel, tls(ours.sign("late", here, -60))));
+  ServerProcess good(SACCADE_BINARY, serve(kCheckpoint, tls(ours.sign("server", here))));
+  ServerProcess late(SACCADE_BINARY, serve(kCheckpoint, tls(ours.sign("late", here, -60))));
   ServerProcess elsewhere(SACCADE_BINARY,
-                          serve(kModel, tls(ours.sign("else", "DNS:elsewhere.example"))));
+                          serve(kCheckpoint, tls(ours.sign("else", "DNS:elsewhere.example"))));
   EXPECT_EQ(get(good.port(), "/v1/models", ours.path()).status, 200);
   EXPECT_EQ(get(good.port(), "/v1/models", theirs.path()).failure, net::ClientFailure::kTls);
   EXPECT_EQ(get(late.port(), "/v1/models", ours.path()).failure, net::ClientFailure::kTls);

@@ -13,15 +13,16 @@
 
 #include "base/json.h"
 #include "base/text/base64.h"
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/server_process.h"
 
 namespace saccade::test {
 namespace {
 
-const std::string kEncoder = SACCADE_SOURCE_DIR "/tests/golden/minilm/mean_short";
 const std::string kGenerator = SACCADE_SOURCE_DIR "/tests/golden/qwen2/odd_heads";
 
-json::value parsed(const RawAnswer& answer) {
+// Of errors too.
+json::value tree_of_any(const RawAnswer& answer) {
   auto tree = json::parse(answer.body);
   EXPECT_TRUE(tree) << answer.body;
   return tree.value_or(json::value());
@@ -38,7 +39,7 @@ class Embeddings : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     server_ = std::make_unique<ServerProcess>(
-        SACCADE_BINARY, std::vector<std::string>{"serve", "--model", kEncoder,
+        SACCADE_BINARY, std::vector<std::string>{"serve", "--model", kSentenceEncoder,
                                                  "--served-model-name", "mini", "--threads", "2"});
   }
   static void TearDownTestSuite() {
@@ -53,7 +54,7 @@ class Embeddings : public ::testing::Test {
 std::unique_ptr<ServerProcess> Embeddings::server_;
 
 TEST_F(Embeddings, FormsOfInputGiveTheSameVectors) {
-  const auto text = parsed(post(R"({"model": "mini", "input": "A saccade is the jump."})"));
+  const auto text = tree_of_any(post(R"({"model": "mini", "input": "A saccade is the jump."})"));
   EXPECT_EQ(text.at("object").as_string(), "list");
   EXPECT_EQ(text.at("model").as_string(), "mini");
   const std::vector<float> one = row(text, 0);
@@ -62,19 +63,19 @@ TEST_F(Embeddings, FormsOfInputGiveTheSameVectors) {
   for (const float value : one) square += double{value} * value;
   EXPECT_NEAR(square, 1, 1e-5);
 
-  const auto tokens = parsed(post(R"({"prompt": "A saccade is the jump."})", "/tokenize"));
+  const auto tokens = tree_of_any(post(R"({"prompt": "A saccade is the jump."})", "/tokenize"));
   const std::string ids = boost::json::serialize(tokens.at("tokens"));
   EXPECT_EQ(tokens.at("max_model_len").as_int64(), 24);
   EXPECT_EQ(text.at("usage").at("prompt_tokens").as_int64(), tokens.at("count").as_int64());
-  EXPECT_EQ(row(parsed(post(R"({"input": )" + ids + "}")), 0), one);
-  const auto several = parsed(post(R"({"input": ["other", "", "A saccade is the jump."]})"));
+  EXPECT_EQ(row(tree_of_any(post(R"({"input": )" + ids + "}")), 0), one);
+  const auto several = tree_of_any(post(R"({"input": ["other", "", "A saccade is the jump."]})"));
   EXPECT_EQ(several.at("data").as_array().size(), 3U);
   EXPECT_EQ(several.at("data").at(2).at("index").as_int64(), 2);
   EXPECT_EQ(row(several, 2), one);
-  EXPECT_EQ(row(parsed(post(R"({"input": [)" + ids + "," + ids + "]}")), 1), one);
+  EXPECT_EQ(row(tree_of_any(post(R"({"input": [)" + ids + "," + ids + "]}")), 1), one);
 
   const auto coded =
-      parsed(post(R"({"input": "A saccade is the jump.", "encoding_format": "base64"})"));
+      tree_of_any(post(R"({"input": "A saccade is the jump.", "encoding_format": "base64"})"));
   const auto bytes =
       base64_decode(std::string_view(coded.at("data").at(0).at("embedding").as_string()));
   ASSERT_TRUE(bytes);
@@ -93,8 +94,8 @@ TEST_F(Embeddings, InvocationsAreWhatTheirMembersSay) {
            {"/score", R"({"text_1": "A jump", "text_2": ["of the eye", "a cat"]})"},
            {"/score", R"({"queries": "A jump", "documents": ["of the eye", "a cat"]})"},
            {"/score", R"({"data_1": "A jump", "data_2": ["of the eye", "a cat"]})"}}) {
-    auto named = parsed(post(body, path)).as_object();
-    auto invoked = parsed(post(body, "/invocations")).as_object();
+    auto named = tree_of_any(post(body, path)).as_object();
+    auto invoked = tree_of_any(post(body, "/invocations")).as_object();
     for (const char* own : {"id", "created"}) {
       named.erase(own);
       invoked.erase(own);
@@ -106,7 +107,8 @@ TEST_F(Embeddings, InvocationsAreWhatTheirMembersSay) {
 }
 
 TEST(EmbeddingLength, IsWhatTheFlagSays) {
-  ServerProcess server(SACCADE_BINARY, {"serve", "--model", kEncoder, "--max-model-len", "8"});
+  ServerProcess server(SACCADE_BINARY,
+                       {"serve", "--model", kSentenceEncoder, "--max-model-len", "8"});
   const auto ask = [&](const std::string& more, const std::string& path = "/v1/embeddings") {
     return exchange(
         server.port(), "POST", path,
@@ -115,7 +117,8 @@ TEST(EmbeddingLength, IsWhatTheFlagSays) {
   EXPECT_EQ(ask("").status, 400);
   EXPECT_NE(ask("").body.find("maximum context length is 8 tokens"), std::string::npos);
   EXPECT_EQ(ask(R"(, "truncate_prompt_tokens": 9)").status, 400);
-  EXPECT_EQ(parsed(ask(R"(, "truncate_prompt_tokens": -1)")).at("usage").at("prompt_tokens"), 8);
+  EXPECT_EQ(tree_of_any(ask(R"(, "truncate_prompt_tokens": -1)")).at("usage").at("prompt_tokens"),
+            8);
   EXPECT_EQ(exchange(server.port(), "POST", "/score",
                      R"({"text_1": "a", "text_2": "a b c d e f g h i j k l m n"})")
                 .status,
@@ -126,9 +129,9 @@ TEST(EmbeddingLength, IsWhatTheFlagSays) {
 
 // vLLM's /pooling gives the same rows under other names.
 TEST_F(Embeddings, PoolingIsTheSameInItsShape) {
-  const auto embedded = parsed(post(R"({"input": "A saccade is the jump."})"));
+  const auto embedded = tree_of_any(post(R"({"input": "A saccade is the jump."})"));
   const auto pooled =
-      parsed(post(R"({"input": "A saccade is the jump.", "task": "embed"})", "/pooling"));
+      tree_of_any(post(R"({"input": "A saccade is the jump.", "task": "embed"})", "/pooling"));
   EXPECT_EQ(pooled.at("object").as_string(), "list");
   EXPECT_EQ(pooled.at("data").at(0).at("object").as_string(), "pooling");
   EXPECT_EQ(pooled.at("data").at(0).at("data"), embedded.at("data").at(0).at("embedding"));
@@ -143,13 +146,13 @@ TEST_F(Embeddings, LongTextsAreRefusedOrCut) {
   for (int i = 0; i < 40; ++i) text += "the picture ";
   const auto refused = post(R"({"input": ")" + text + R"("})");
   EXPECT_EQ(refused.status, 400);
-  const std::string message(parsed(refused).at("error").at("message").as_string());
+  const std::string message(tree_of_any(refused).at("error").at("message").as_string());
   EXPECT_NE(message.find("maximum context length is 24 tokens"), std::string::npos) << message;
   EXPECT_NE(message.find("82"), std::string::npos) << message;
 
   const auto cut = post(R"({"input": ")" + text + R"(", "truncate_prompt_tokens": -1})");
   EXPECT_EQ(cut.status, 200);
-  EXPECT_EQ(parsed(cut).at("usage").at("prompt_tokens").as_int64(), 24);
+  EXPECT_EQ(tree_of_any(cut).at("usage").at("prompt_tokens").as_int64(), 24);
   EXPECT_EQ(post(R"({"input": "x", "truncate_prompt_tokens": 25})").status, 400);
 }
 
@@ -181,19 +184,20 @@ TEST_F(Embeddings, GenerationIsNotThisModelsKind) {
                                    std::pair{"/v1/completions", "Completions"}}) {
     const auto answer = post(R"({"prompt": "x"})", path);
     EXPECT_EQ(answer.status, 400);
-    EXPECT_EQ(parsed(answer).at("error").at("message").as_string(),
+    EXPECT_EQ(tree_of_any(answer).at("error").at("message").as_string(),
               std::string("The model does not support ") + name + " API");
   }
   ServerProcess generator(SACCADE_BINARY, {"serve", "--model", kGenerator});
   const auto answer = exchange(generator.port(), "POST", "/v1/embeddings", R"({"input": "x"})");
   EXPECT_EQ(answer.status, 400);
-  EXPECT_EQ(parsed(answer).at("error").at("message").as_string(),
+  EXPECT_EQ(tree_of_any(answer).at("error").at("message").as_string(),
             "The model does not support Embeddings API");
 }
 
 TEST_F(Embeddings, ConcurrentClientsGetTheirOwn) {
   const auto alone = [](int i) {
-    return row(parsed(post(R"({"input": "client )" + std::to_string(i) + R"(", "user": "u"})")), 0);
+    return row(
+        tree_of_any(post(R"({"input": "client )" + std::to_string(i) + R"(", "user": "u"})")), 0);
   };
   std::vector<std::vector<float>> wanted;
   for (int i = 0; i < 8; ++i) wanted.push_back(alone(i));
@@ -213,14 +217,14 @@ TEST_F(Embeddings, ConcurrentClientsGetTheirOwn) {
 }
 
 TEST_F(Embeddings, TheModelSaysWhatItIs) {
-  const auto models = parsed(exchange(server_->port(), "GET", "/v1/models", ""));
+  const auto models = tree_of_any(exchange(server_->port(), "GET", "/v1/models", ""));
   const auto& card = models.at("data").at(0);
   EXPECT_EQ(card.at("id").as_string(), "mini");
   EXPECT_EQ(card.at("max_model_len").as_int64(), 24);
   EXPECT_TRUE(card.at("capabilities").at("embeddings").as_bool());
   EXPECT_EQ(exchange(server_->port(), "GET", "/v1/models/mini", "").status, 200);
   EXPECT_EQ(exchange(server_->port(), "GET", "/v1/embeddings", "").status, 405);
-  const auto back = parsed(post(R"({"tokens": [2, 3]})", "/detokenize"));
+  const auto back = tree_of_any(post(R"({"tokens": [2, 3]})", "/detokenize"));
   EXPECT_FALSE(back.at("prompt").as_string().empty());
 }
 
@@ -246,14 +250,14 @@ std::string line_of(const std::string& text, const std::string& name) {
 TEST_F(Embeddings, SimilarityIsTheMeanCosineHereAndThere) {
   const std::string path = ::testing::TempDir() + "/saccade_pairs.json";
   std::ofstream(path) << kPairs;
-  const auto rows = parsed(post(R"({"input": ["Three red squares.",
+  const auto rows = tree_of_any(post(R"({"input": ["Three red squares.",
       "There are three squares, all red.", "", "A house.", "A blue circle.", "A blue circle."]})"));
   double mean = 0;
   for (std::size_t i = 0; i < 3; ++i) mean += cosine_of(row(rows, 2 * i), row(rows, 2 * i + 1)) / 3;
 
   const std::string url = "http://127.0.0.1:" + std::to_string(server_->port());
   const Ended here =
-      run_to_end(SACCADE_BINARY, {"bench", "similarity", path, "--encoder", kEncoder});
+      run_to_end(SACCADE_BINARY, {"bench", "similarity", path, "--encoder", kSentenceEncoder});
   const Ended there =
       run_to_end(SACCADE_BINARY, {"bench", "similarity", path, "--embedding-url", url + "/v1"});
   ASSERT_EQ(here.status, 0) << here.output;
@@ -282,7 +286,7 @@ TEST_F(Embeddings, SimilarityIsTheMeanCosineHereAndThere) {
   std::filesystem::create_directories(model / "refs");
   std::filesystem::create_directories(model / "snapshots");
   std::ofstream(model / "refs/main") << "abc";
-  std::filesystem::create_directory_symlink(std::filesystem::absolute(kEncoder),
+  std::filesystem::create_directory_symlink(std::filesystem::absolute(kSentenceEncoder),
                                             model / "snapshots/abc");
   EXPECT_EQ(line_of(by_itself().output, name), figure);
   std::filesystem::remove_all(cache);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/server_process.h"
 #include "tests/support/tcp_socket.h"
 
@@ -17,9 +18,6 @@ namespace saccade::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-const std::string kCheckpoint =
-    std::string(SACCADE_SOURCE_DIR) + "/tests/golden/qwen2_vl/odd_heads";
 
 // The program under a shell line that spoils something first.
 std::vector<std::string> spoiled(const std::string& line, std::vector<std::string> arguments) {

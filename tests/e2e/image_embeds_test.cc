@@ -15,12 +15,11 @@
 #include "base/json.h"
 #include "base/text/base64.h"
 #include "tensor/dtype.h"
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/server_process.h"
 
 namespace saccade::test {
 namespace {
-
-const std::string kGoldens = std::string(SACCADE_SOURCE_DIR) + "/tests/golden/";
 
 std::string file_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

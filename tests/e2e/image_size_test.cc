@@ -44,7 +44,7 @@ class Checkpoint {
   fs::path path_;
 };
 
-std::string data_url(int width, int height) {
+std::string blank_url(int width, int height) {
   const auto png = encode_png(Pixels{
       width, height, std::vector<std::uint8_t>(static_cast<std::size_t>(width * height * 3))});
   return "data:image/png;base64," +
@@ -54,7 +54,7 @@ std::string data_url(int width, int height) {
 // One image part; `inner` are members beside "url", `outer` beside "image_url".
 std::string image(int width, int height, const std::string& inner = "",
                   const std::string& outer = "") {
-  return R"({"type": "image_url", "image_url": {"url": ")" + data_url(width, height) + "\"" +
+  return R"({"type": "image_url", "image_url": {"url": ")" + blank_url(width, height) + "\"" +
          inner + "}" + outer + "}";
 }
 

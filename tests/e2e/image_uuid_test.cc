@@ -9,15 +9,14 @@
 
 #include "base/json.h"
 #include "base/text/base64.h"
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/server_process.h"
 
 namespace saccade::test {
 namespace {
 
-const std::string kGoldens = std::string(SACCADE_SOURCE_DIR) + "/tests/golden/qwen2_vl/";
-
-std::string data_url(const std::string& name) {
-  std::ifstream file(kGoldens + "images/" + name, std::ios::binary);
+std::string url_member(const std::string& name) {
+  std::ifstream file(kGoldens + "qwen2_vl/images/" + name, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)), {});
   EXPECT_FALSE(bytes.empty());
   return R"({"url":"data:image/png;base64,)" + base64_encode(bytes) + R"("})";
@@ -26,8 +25,8 @@ std::string data_url(const std::string& name) {
 class ImageUuids : public testing::Test {
  protected:
   ImageUuids()
-      : server_(SACCADE_BINARY, {"serve", "--model", kGoldens + "odd_heads", "--dtype", "float32",
-                                 "--api-key", "one", "two"}) {}
+      : server_(SACCADE_BINARY, {"serve", "--model", kGoldens + "qwen2_vl/odd_heads", "--dtype",
+                                 "float32", "--api-key", "one", "two"}) {}
   ~ImageUuids() override { EXPECT_EQ(server_.stop(), 0) << server_.log(); }
 
   static std::string part(const std::string& url, const std::string& uuid) {
@@ -57,8 +56,8 @@ class ImageUuids : public testing::Test {
 };
 
 TEST_F(ImageUuids, SentOnceAndReferredTo) {
-  const std::string wide = data_url("wide.png");
-  const std::string tall = data_url("tall.png");
+  const std::string wide = url_member("wide.png");
+  const std::string tall = url_member("tall.png");
   const std::string of_wide = text_of(ask(part(wide, "a")));
   const std::string of_tall = text_of(ask(part(tall, "b")));
   EXPECT_NE(of_wide, of_tall);
@@ -78,7 +77,7 @@ TEST_F(ImageUuids, SentOnceAndReferredTo) {
 }
 
 TEST_F(ImageUuids, NobodyElseFindsThem) {
-  const std::string wide = data_url("wide.png");
+  const std::string wide = url_member("wide.png");
   text_of(ask(part(wide, "mine")));
   expect_unknown(ask(part("null", "mine"), "two"), "mine");
   expect_unknown(ask(part("null", "mine"), "one", R"(,"cache_salt":"tenant")"), "mine");
@@ -90,14 +89,14 @@ TEST_F(ImageUuids, NobodyElseFindsThem) {
 
 TEST(ImageUuidCache, IsAsLargeAsItsFlagSays) {
   for (const auto& [gib, kept] : {std::pair("0", false), std::pair("0.001", true)}) {
-    ServerProcess server(SACCADE_BINARY, {"serve", "--model", kGoldens + "odd_heads", "--dtype",
-                                          "float32", "--mm-uuid-cache-gb", gib});
+    ServerProcess server(SACCADE_BINARY, {"serve", "--model", kGoldens + "qwen2_vl/odd_heads",
+                                          "--dtype", "float32", "--mm-uuid-cache-gb", gib});
     const auto ask = [&](const std::string& url) {
       return exchange(server.port(), "POST", "/v1/chat/completions",
                       R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":)" +
                           url + R"(,"uuid":"a"}]}],"max_tokens":2})");
     };
-    EXPECT_EQ(ask(data_url("wide.png")).status, 200);
+    EXPECT_EQ(ask(url_member("wide.png")).status, 200);
     EXPECT_EQ(ask("null").status, kept ? 200 : 400) << gib;
     const RawAnswer info = exchange(server.port(), "GET", "/server_info", "");
     EXPECT_NE(

@@ -22,7 +22,7 @@
 namespace saccade::test {
 namespace {
 
-constexpr int kSide = 3584;  // 65,536 patches
+constexpr int kLargeSide = 3584;  // 65,536 patches
 
 std::string body_of(std::string_view type, std::string_view file) {
   return R"({"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "image_url", "image_url": )"
@@ -30,7 +30,7 @@ std::string body_of(std::string_view type, std::string_view file) {
          std::string(type) + ";base64," + base64_encode(file) + R"("}}]}]})";
 }
 
-std::string request_of(const std::string& body) {
+std::string post_of(const std::string& body) {
   return "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
          std::to_string(body.size()) + "\r\n\r\n" + body;
 }
@@ -74,7 +74,7 @@ TEST(LargePicture, TextsAreAnsweredBesideItAndItEndsWithItsClient) {
                        {"serve", model, "--served-model-name", "m", "--max-model-len", "17000",
                         "--mm-processor-kwargs", R"({"max_pixels":12845056})"});
   TcpSocket client = TcpSocket::connect(server.port());
-  ASSERT_TRUE(client.send(request_of(body_of("png", png_of(kSide)))));
+  ASSERT_TRUE(client.send(post_of(body_of("png", png_of(kLargeSide)))));
   ASSERT_TRUE(within(std::chrono::seconds(60), [&] { return picture_is_encoded(server); }))
       << server.log();
   // As many as come before the picture is encoded: all of them, where nothing is held up.
@@ -125,7 +125,7 @@ class LongDecode : public ::testing::Test {
   // Its client's connection, once it is being decoded.
   TcpSocket send() {
     TcpSocket client = TcpSocket::connect(server_->port());
-    EXPECT_TRUE(client.send(request_of(body_of("jpeg", file_))));
+    EXPECT_TRUE(client.send(post_of(body_of("jpeg", file_))));
     EXPECT_TRUE(within(std::chrono::seconds(60), [this] {
       return exchange(server_->port(), "GET", "/metrics", "")
                  .body.find(R"(saccade:images_decoded_total{engine="0",model_name="m"} 1)") !=

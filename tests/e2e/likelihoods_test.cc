@@ -16,22 +16,13 @@
 #include "base/json.h"
 #include "base/text/base64.h"
 #include "model/golden.h"
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/server_process.h"
 
 namespace saccade::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-const std::string kGoldens = std::string(SACCADE_SOURCE_DIR) + "/tests/golden/";
-const std::string kCheckpoint = kGoldens + "qwen2_vl/odd_heads";
-
-json::value parsed(const RawAnswer& answer) {
-  EXPECT_EQ(answer.status, 200) << answer.body.substr(0, 500);
-  auto tree = json::parse(answer.body);
-  EXPECT_TRUE(tree) << answer.body.substr(0, 500);
-  return tree ? *std::move(tree) : json::value();
-}
 
 // What likelihoods.json has of a prompt.
 json::value golden_of(const std::string& checkpoint, const std::string& name) {
@@ -75,7 +66,7 @@ void expect_prompt_logprobs(const json::value& got, const json::value& golden) {
   }
 }
 
-class Likelihoods : public testing::Test {
+class Likelihoods : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     text_ = started(kGoldens + "llama3/plain");

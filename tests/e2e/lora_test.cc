@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/server_process.h"
 #include "tests/support/temporary_directory.h"
 
@@ -23,8 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-const std::string kGoldens = SACCADE_SOURCE_DIR "/tests/golden/";
-const std::string kCheckpoint = kGoldens + "llama3/scaled";
+const std::string kLlama = kGoldens + "llama3/scaled";
 const std::string kAdapters = kGoldens + "lora/llama3/";
 
 json::value json_of(const RawAnswer& answer) {
@@ -38,7 +38,7 @@ class LoraServer {
   explicit LoraServer(std::vector<std::string> more, const Environment& environment = {}) {
     std::vector<std::string> arguments = {"serve",
                                           "--model",
-                                          kCheckpoint,
+                                          kLlama,
                                           "--served-model-name",
                                           "tiny",
                                           "--max-model-len",
@@ -271,7 +271,7 @@ TEST(Lora, WithoutLeaveThereAreNoSuchRoutes) {
 
 TEST(Lora, FlagsThatDoNotFitAreNamed) {
   const auto said = [](std::vector<std::string> more) {
-    std::vector<std::string> arguments = {"serve", "--model", kCheckpoint, "--port", "0"};
+    std::vector<std::string> arguments = {"serve", "--model", kLlama, "--port", "0"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const Ended ended = run_to_end(SACCADE_BINARY, arguments);
     EXPECT_NE(ended.status, 0);
@@ -295,10 +295,10 @@ TEST(Lora, FilesOfRequestsNameThemToo) {
        << R"("temperature":0,"ignore_eos":true,"max_tokens":12,"model":")" << model << "\"}}\n";
   in.close();
   const Ended ended =
-      run_to_end(SACCADE_BINARY, {"batch", "-i", folder / "in.jsonl", "-o", folder / "out.jsonl",
-                                  "--model", kCheckpoint, "--served-model-name", "tiny", "--dtype",
-                                  "float32", "--max-model-len", "256", "--enable-lora",
-                                  "--lora-modules", "every=" + kAdapters + "every"});
+      run_to_end(SACCADE_BINARY,
+                 {"batch", "-i", folder / "in.jsonl", "-o", folder / "out.jsonl", "--model", kLlama,
+                  "--served-model-name", "tiny", "--dtype", "float32", "--max-model-len", "256",
+                  "--enable-lora", "--lora-modules", "every=" + kAdapters + "every"});
   const LoraServer server({"--lora-modules", "every=" + kAdapters + "every"});
   std::ifstream out(folder / "out.jsonl");
   int lines = 0;

@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "base/text/base64.h"
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/server_process.h"
 #include "tests/support/temporary_directory.h"
 
@@ -19,11 +20,10 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Arguments = std::vector<std::string>;
 
-const std::string kGoldens = SACCADE_SOURCE_DIR "/tests/golden/";
 const std::string kModel = SACCADE_SOURCE_DIR "/models/glimpse";
 
 // What follows from the weights alone of a completion about text and of one about an image.
-std::string answers_of(const ServerProcess& server) {
+std::string answers_with_cache(const ServerProcess& server) {
   std::ifstream file(kGoldens + "qwen2_vl/images/wide.png", std::ios::binary);
   const std::string image((std::istreambuf_iterator<char>(file)), {});
   EXPECT_FALSE(image.empty());
@@ -45,7 +45,7 @@ std::string answers_of(const ServerProcess& server) {
   return answers;
 }
 
-Arguments serving(const Arguments& flags, const Arguments& more = {}) {
+Arguments serving_glimpse(const Arguments& flags, const Arguments& more = {}) {
   Arguments all = {"serve", kModel, "--served-model-name", "glimpse"};
   all.insert(all.end(), flags.begin(), flags.end());
   all.insert(all.end(), more.begin(), more.end());
@@ -72,21 +72,21 @@ TEST(PackedCacheServed, ASecondStartReadsTheFileAndAnswersAsOneWithout) {
     SCOPED_TRACE(::testing::PrintToString(flags));
     std::string want;
     {
-      ServerProcess server(SACCADE_BINARY, serving(flags));
-      want = answers_of(server);
+      ServerProcess server(SACCADE_BINARY, serving_glimpse(flags));
+      want = answers_with_cache(server);
       EXPECT_THAT(server.log(), Not(HasSubstr("packed cache")));
     }
     {
-      ServerProcess first(SACCADE_BINARY, serving(flags, {"--packed-cache", folder}));
-      EXPECT_EQ(answers_of(first), want);
+      ServerProcess first(SACCADE_BINARY, serving_glimpse(flags, {"--packed-cache", folder}));
+      EXPECT_EQ(answers_with_cache(first), want);
       EXPECT_THAT(first.log(), HasSubstr(" written: "));
       EXPECT_THAT(first.log(), Not(HasSubstr("packed cache: read")));
     }
     files += flags.empty() || flags.front() != "--tensor-parallel-size" ? 1 : 2;
     EXPECT_EQ(files_in(folder), files);
     {
-      ServerProcess second(SACCADE_BINARY, serving(flags, {"--packed-cache", folder}));
-      EXPECT_EQ(answers_of(second), want);
+      ServerProcess second(SACCADE_BINARY, serving_glimpse(flags, {"--packed-cache", folder}));
+      EXPECT_EQ(answers_with_cache(second), want);
       EXPECT_THAT(second.log(), HasSubstr("packed cache: read " + folder));
       EXPECT_THAT(second.log(), Not(HasSubstr(" written: ")));
     }
@@ -97,17 +97,17 @@ TEST(PackedCacheServed, ASecondStartReadsTheFileAndAnswersAsOneWithout) {
 TEST(PackedCacheServed, ADamagedFileIsOneWarningAndMadeAgain) {
   const TemporaryDirectory place;
   {
-    ServerProcess(SACCADE_BINARY, serving({}, {"--packed-cache", place.path()}));
+    ServerProcess(SACCADE_BINARY, serving_glimpse({}, {"--packed-cache", place.path()}));
   }
   ASSERT_EQ(files_in(place.path()), 1U);
   const std::string path = fs::directory_iterator(place.path())->path();
   fs::resize_file(path, fs::file_size(path) - 1);
   {
-    ServerProcess again(SACCADE_BINARY, serving({}, {"--packed-cache", place.path()}));
+    ServerProcess again(SACCADE_BINARY, serving_glimpse({}, {"--packed-cache", place.path()}));
     EXPECT_THAT(again.log(), HasSubstr(path + " is made again: "));
     EXPECT_THAT(again.log(), HasSubstr(" written: "));
   }
-  ServerProcess last(SACCADE_BINARY, serving({}, {"--packed-cache", place.path()}));
+  ServerProcess last(SACCADE_BINARY, serving_glimpse({}, {"--packed-cache", place.path()}));
   EXPECT_THAT(last.log(), HasSubstr("packed cache: read " + path));
 }
 

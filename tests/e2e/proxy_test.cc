@@ -14,6 +14,7 @@
 #include "base/rng.h"
 #include "base/text/base64.h"
 #include "image/pixels.h"
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/command.h"
 #include "tests/support/eventually.h"
 #include "tests/support/server_process.h"
@@ -22,7 +23,6 @@
 namespace saccade::test {
 namespace {
 
-const std::string kGlimpse = SACCADE_SOURCE_DIR "/models/glimpse";
 constexpr const char* kChat = "/v1/chat/completions";
 
 std::string noise_png(int side) {
@@ -33,7 +33,7 @@ std::string noise_png(int side) {
   return base64_encode({reinterpret_cast<const char*>(png->data()), png->size()});
 }
 
-std::string chat(const std::string& text, const std::string& members = "") {
+std::string text_chat(const std::string& text, const std::string& members = "") {
   return R"({"temperature": 0, "max_tokens": 6, "messages": [{"role": "user", "content": ")" +
          text + R"("}])" + members + "}";
 }
@@ -44,22 +44,15 @@ std::string chat_with_image(int side) {
          noise_png(side) + R"("}}, {"type": "text", "text": "What is it?"}]}]})";
 }
 
-std::string text_of(const RawAnswer& answer) {
+std::string text_or_error(const RawAnswer& answer) {
   const auto tree = json::parse(answer.body);
   if (answer.status != 200 || !tree) return fmt::format("{}: {}", answer.status, answer.body);
   return std::string(tree->at("choices").at(0).at("message").at("content").as_string());
 }
 
-double metric(std::uint16_t port, const std::string& name) {
-  const std::string page = exchange(port, "GET", "/metrics", "").body;
-  const std::size_t at = page.find("\n" + name);
-  if (at == std::string::npos) return -1;
-  return std::strtod(page.c_str() + page.find(' ', at + name.size() + 1), nullptr);
-}
-
 std::string url_of(std::uint16_t port) { return "http://127.0.0.1:" + std::to_string(port); }
 
-std::unique_ptr<ServerProcess> serve() {
+std::unique_ptr<ServerProcess> served_glimpse() {
   return std::make_unique<ServerProcess>(SACCADE_BINARY,
                                          std::vector<std::string>{"serve", kGlimpse});
 }
@@ -71,10 +64,10 @@ std::unique_ptr<ServerProcess> proxy_for(const std::string& pds,
 }
 
 // Two servers and a proxy before them.
-struct Cluster {
-  Cluster() : Cluster(serve(), serve()) {}
-  Cluster(std::shared_ptr<ServerProcess> one, std::shared_ptr<ServerProcess> other,
-          std::vector<std::string> more = {})
+struct ProxiedPair {
+  ProxiedPair() : ProxiedPair(served_glimpse(), served_glimpse()) {}
+  ProxiedPair(std::shared_ptr<ServerProcess> one, std::shared_ptr<ServerProcess> other,
+              std::vector<std::string> more = {})
       : a(std::move(one)),
         b(std::move(other)),
         proxy(proxy_for(url_of(a->port()) + "," + url_of(b->port()), std::move(more))) {}
@@ -90,8 +83,8 @@ struct Cluster {
 class ProxyOfTwo : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    a_ = serve();
-    b_ = serve();
+    a_ = served_glimpse();
+    b_ = served_glimpse();
   }
   static void TearDownTestSuite() {
     EXPECT_EQ(a_->stop(), 0) << a_->log();
@@ -99,7 +92,7 @@ class ProxyOfTwo : public testing::Test {
     a_.reset();
     b_.reset();
   }
-  static Cluster cluster_with(std::vector<std::string> more = {}) {
+  static ProxiedPair cluster_with(std::vector<std::string> more = {}) {
     return {a_, b_, std::move(more)};
   }
   static std::shared_ptr<ServerProcess> a_;
@@ -117,7 +110,7 @@ std::vector<RawAnswer> load(std::uint16_t port, int count, std::atomic<int>* don
     threads.emplace_back([&] {
       for (int i = next++; i < count; i = next++) {
         answers[static_cast<std::size_t>(i)] =
-            exchange(port, "POST", kChat, chat(fmt::format("Number {}.", i)));
+            exchange(port, "POST", kChat, text_chat(fmt::format("Number {}.", i)));
         if (done != nullptr) ++*done;
       }
     });
@@ -127,7 +120,7 @@ std::vector<RawAnswer> load(std::uint16_t port, int count, std::atomic<int>* don
 }
 
 // Requests of both servers that ended because their client had gone.
-double aborted(const Cluster& cluster) {
+double aborted(const ProxiedPair& cluster) {
   double sum = 0;
   for (const auto& pd : {cluster.a, cluster.b}) {
     const std::string page = exchange(pd->port(), "GET", "/metrics", "").body;
@@ -139,12 +132,12 @@ double aborted(const Cluster& cluster) {
 }
 
 TEST_F(ProxyOfTwo, AnswersAreTheServersOwn) {
-  const Cluster cluster = cluster_with();
-  for (const std::string& body :
-       {chat("Hello."), chat_with_image(64), chat_with_image(448), chat("A \\u0022quote\\\".")}) {
-    const std::string direct = text_of(exchange(cluster.a->port(), "POST", kChat, body));
+  const ProxiedPair cluster = cluster_with();
+  for (const std::string& body : {text_chat("Hello."), chat_with_image(64), chat_with_image(448),
+                                  text_chat("A \\u0022quote\\\".")}) {
+    const std::string direct = text_or_error(exchange(cluster.a->port(), "POST", kChat, body));
     for (int i = 0; i < 3; ++i)
-      EXPECT_EQ(text_of(exchange(cluster.proxy->port(), "POST", kChat, body)), direct);
+      EXPECT_EQ(text_or_error(exchange(cluster.proxy->port(), "POST", kChat, body)), direct);
   }
   const RawAnswer models = exchange(cluster.proxy->port(), "GET", "/v1/models", "");
   EXPECT_EQ(models.status, 200);
@@ -154,7 +147,7 @@ TEST_F(ProxyOfTwo, AnswersAreTheServersOwn) {
 }
 
 TEST_F(ProxyOfTwo, BothServersWork) {
-  const Cluster cluster = cluster_with();
+  const ProxiedPair cluster = cluster_with();
   for (const RawAnswer& answer : load(cluster.proxy->port(), 40)) EXPECT_EQ(answer.status, 200);
   for (const ServerProcess* pd : {cluster.a.get(), cluster.b.get()})
     EXPECT_GE(metric(cluster.proxy->port(),
@@ -163,11 +156,11 @@ TEST_F(ProxyOfTwo, BothServersWork) {
 }
 
 TEST_F(ProxyOfTwo, EightMegabytesGoThrough) {
-  const Cluster cluster = cluster_with();
+  const ProxiedPair cluster = cluster_with();
   const std::string body = chat_with_image(1600);  // noise: 7.7 MB, 10 MB as base64
   ASSERT_GT(body.size(), 8u << 20);
-  const std::string direct = text_of(exchange(cluster.a->port(), "POST", kChat, body));
-  EXPECT_EQ(text_of(exchange(cluster.proxy->port(), "POST", kChat, body)), direct);
+  const std::string direct = text_or_error(exchange(cluster.a->port(), "POST", kChat, body));
+  EXPECT_EQ(text_or_error(exchange(cluster.proxy->port(), "POST", kChat, body)), direct);
   // The body is held once; the answer holds none of it.
   EXPECT_LT(cluster.proxy->peak_resident_bytes() - cluster.proxy->resident_bytes(),
             static_cast<std::int64_t>(4 * body.size()));
@@ -181,7 +174,7 @@ TEST(Proxy, EventsComeOneByOneAndADeadServerEndsTheStream) {
   MockProcess mock(SACCADE_BINARY, {"--itl", "600000"});
   const auto proxy = proxy_for(mock.url());
   TcpSocket socket = TcpSocket::connect(proxy->port());
-  const std::string body = chat("Hello.", R"(, "stream": true, "model": "mock")");
+  const std::string body = text_chat("Hello.", R"(, "stream": true, "model": "mock")");
   ASSERT_TRUE(
       socket.send(fmt::format("POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
                               "application/json\r\nContent-Length: {}\r\n\r\n{}",
@@ -198,7 +191,7 @@ TEST(Proxy, EventsComeOneByOneAndADeadServerEndsTheStream) {
 }
 
 TEST(Proxy, AKilledServerCostsNoRequest) {
-  const Cluster cluster;
+  const ProxiedPair cluster;
   std::atomic<int> done{0};
   auto answers =
       std::async(std::launch::async, [&] { return load(cluster.proxy->port(), 60, &done); });
@@ -212,14 +205,14 @@ TEST(Proxy, AKilledServerCostsNoRequest) {
 
   cluster.b->signal(SIGKILL);
   EXPECT_TRUE(eventually([&] {
-    const RawAnswer answer = exchange(cluster.proxy->port(), "POST", kChat, chat("Hello."));
+    const RawAnswer answer = exchange(cluster.proxy->port(), "POST", kChat, text_chat("Hello."));
     return answer.status == 503 && answer.head.find("Retry-After") != std::string::npos;
   }));
   EXPECT_EQ(exchange(cluster.proxy->port(), "GET", "/health", "").status, 503);
 }
 
 TEST(Proxy, AServerThatDrainsCostsNoRequest) {
-  const Cluster cluster;
+  const ProxiedPair cluster;
   std::atomic<int> done{0};
   auto answers =
       std::async(std::launch::async, [&] { return load(cluster.proxy->port(), 60, &done); });
@@ -235,7 +228,7 @@ TEST_F(ProxyOfTwo, WhoCannotBeReachedIsNoRetry) {
   for (int port = 1; port <= 12; ++port) pds += url_of(static_cast<std::uint16_t>(port)) + ",";
   for (int i = 0; i < 4; ++i) {
     const auto proxy = proxy_for(pds + url_of(a_->port()), {"--retries", "0"});
-    const RawAnswer answer = exchange(proxy->port(), "POST", kChat, chat("Hello."));
+    const RawAnswer answer = exchange(proxy->port(), "POST", kChat, text_chat("Hello."));
     EXPECT_EQ(answer.status, 200) << i << ": " << answer.body;
     EXPECT_EQ(proxy->stop(), 0) << proxy->log();
   }
@@ -266,7 +259,7 @@ TEST(Proxy, WhatIsCutIsTold) {
                          [&] { return std::pair(stream.receive_all(), whole.receive_all()); });
   proxy->signal(SIGTERM);
   EXPECT_TRUE(eventually([&] { return exchange(port, "GET", "/health", "").status == 503; }));
-  EXPECT_EQ(exchange(port, "POST", kChat, chat("Hello.")).status, 503);
+  EXPECT_EQ(exchange(port, "POST", kChat, text_chat("Hello.")).status, 503);
   EXPECT_EQ(proxy->wait(), 0) << proxy->log();
   const auto [events, answer] = told.get();
   EXPECT_EQ(events.find("[DONE]"), std::string::npos) << events;
@@ -298,12 +291,12 @@ TEST(Proxy, NamesAndTransferEncodingsThatNobodyKnowsAreRefused) {
 
 // The proxy's own drain: what runs ends well, nothing new begins.
 TEST_F(ProxyOfTwo, DrainsItself) {
-  const Cluster cluster = cluster_with();
+  const ProxiedPair cluster = cluster_with();
   std::vector<std::future<RawAnswer>> running;
   for (int i = 0; i < 4; ++i)
     running.push_back(std::async(std::launch::async, [&, i] {
       return exchange(cluster.proxy->port(), "POST", kChat,
-                      chat(fmt::format("Number {}.", i), R"(, "stream": true)"));
+                      text_chat(fmt::format("Number {}.", i), R"(, "stream": true)"));
     }));
   EXPECT_TRUE(eventually(
       [&] { return metric(cluster.proxy->port(), "saccade:proxy_requests_total") >= 4; }));
@@ -316,7 +309,7 @@ TEST_F(ProxyOfTwo, DrainsItself) {
 }
 
 TEST_F(ProxyOfTwo, AClientThatLeavesIsGoneAtTheServer) {
-  const Cluster cluster = cluster_with();
+  const ProxiedPair cluster = cluster_with();
   const double before = aborted(cluster);
   TcpSocket socket = TcpSocket::connect(cluster.proxy->port());
   // So much to say that it is still at it when the client has left.
@@ -331,7 +324,7 @@ TEST_F(ProxyOfTwo, AClientThatLeavesIsGoneAtTheServer) {
 }
 
 TEST_F(ProxyOfTwo, WhatIsWrongIsAnsweredAndNothingEnds) {
-  const Cluster cluster = cluster_with({"--max-body-mib", "1"});
+  const ProxiedPair cluster = cluster_with({"--max-body-mib", "1"});
   const std::uint16_t port = cluster.proxy->port();
   for (const std::string& body :
        {std::string("not json"), std::string("{"), std::string(100'000, '['), std::string("\"\\u"),
@@ -342,13 +335,13 @@ TEST_F(ProxyOfTwo, WhatIsWrongIsAnsweredAndNothingEnds) {
   EXPECT_EQ(exchange(port, "GET", "/nowhere", "").status, 404);
   EXPECT_EQ(exchange(port, "GET", kChat, "").status, 405);
   // Headers of this hop are not the next one's business, nor are two lengths.
-  EXPECT_EQ(text_of(exchange(port, "POST", kChat, chat("Hello."), -1,
-                             "Connection: x-secret\r\nX-Secret: 1\r\nTE: trailers\r\n")),
-            text_of(exchange(cluster.a->port(), "POST", kChat, chat("Hello."))));
+  EXPECT_EQ(text_or_error(exchange(port, "POST", kChat, text_chat("Hello."), -1,
+                                   "Connection: x-secret\r\nX-Secret: 1\r\nTE: trailers\r\n")),
+            text_or_error(exchange(cluster.a->port(), "POST", kChat, text_chat("Hello."))));
   TcpSocket garbage = TcpSocket::connect(port);
   garbage.send("\x16\x03\x01 no HTTP at all\r\n\r\n");
   EXPECT_NE(garbage.receive().find("400"), std::string::npos);
-  EXPECT_EQ(exchange(port, "POST", kChat, chat("Hello.")).status, 200);
+  EXPECT_EQ(exchange(port, "POST", kChat, text_chat("Hello.")).status, 200);
   EXPECT_EQ(cluster.proxy->stop(), 0) << cluster.proxy->log();
 }
 
@@ -357,7 +350,7 @@ TEST(Proxy, KeysOfClientsAndOfServers) {
   const auto proxy =
       proxy_for(url_of(server.port()), {"--api-key", "outer", "--pd-api-key", "inner"});
   const auto status = [&](const std::string& header) {
-    return exchange(proxy->port(), "POST", kChat, chat("Hello."), -1, header).status;
+    return exchange(proxy->port(), "POST", kChat, text_chat("Hello."), -1, header).status;
   };
   EXPECT_EQ(status(""), 401);
   EXPECT_EQ(status("Authorization: Bearer inner\r\n"), 401);
@@ -369,7 +362,7 @@ TEST(Proxy, KeysOfClientsAndOfServers) {
 TEST(Proxy, AnyServerOfTheApiWillDo) {
   MockProcess mock(SACCADE_BINARY);
   const auto proxy = proxy_for(mock.url());
-  const RawAnswer answer = exchange(proxy->port(), "POST", kChat, chat("Hello."));
+  const RawAnswer answer = exchange(proxy->port(), "POST", kChat, text_chat("Hello."));
   EXPECT_EQ(answer.status, 200) << answer.body;
   const CommandOutcome no_server = run_command(SACCADE_BINARY, {"proxy", "--port", "0"});
   EXPECT_NE(no_server.exit_code, 0);

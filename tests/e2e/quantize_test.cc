@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/server_process.h"
 #include "tests/support/tcp_socket.h"
 #include "tests/support/temporary_directory.h"
@@ -20,12 +21,11 @@ namespace {
 namespace fs = std::filesystem;
 using Arguments = std::vector<std::string>;
 
-const std::string kGoldens = std::string(SACCADE_SOURCE_DIR) + "/tests/golden/";
 const std::string kPrompt =
     R"({"prompt": "one two three", "max_tokens": 24, "ignore_eos": true, "temperature": 0,
         "return_token_ids": true, "logprobs": 2})";
 
-std::string choices_of(const std::string& body) {
+std::string choices_text(const std::string& body) {
   const std::size_t at = body.find("\"choices\"");
   return at == std::string::npos ? "none in " + body : body.substr(at);
 }
@@ -34,10 +34,10 @@ std::string answer(const Arguments& flags) {
   ServerProcess server(SACCADE_BINARY, flags);
   const auto got = exchange(server.port(), "POST", "/v1/completions", kPrompt);
   EXPECT_EQ(got.status, 200) << got.body;
-  return choices_of(got.body);
+  return choices_text(got.body);
 }
 
-class Quantize : public testing::TestWithParam<const char*> {};
+class Quantize : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Quantize, AnswersAsItsSourceRoundedAtLoad) {
   const std::string kind = GetParam();
@@ -56,7 +56,7 @@ TEST_P(Quantize, AnswersAsItsSourceRoundedAtLoad) {
   EXPECT_NE(again.output.find(out), std::string::npos) << again.output;
 }
 
-INSTANTIATE_TEST_SUITE_P(, Quantize, testing::Values("int8", "int4"),
+INSTANTIATE_TEST_SUITE_P(, Quantize, ::testing::Values("int8", "int4"),
                          [](const auto& kind) { return std::string(kind.param); });
 
 TEST(QuantizeCommand, WhatItCannotDoLeavesNothing) {

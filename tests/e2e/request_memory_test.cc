@@ -10,27 +10,18 @@
 #include "base/rng.h"
 #include "base/text/base64.h"
 #include "image/pixels.h"
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/server_process.h"
 #include "tests/support/tcp_socket.h"
 
 namespace saccade::test {
 namespace {
 
-const std::string kCheckpoint =
-    std::string(SACCADE_SOURCE_DIR) + "/tests/golden/qwen2_vl/odd_heads";
 constexpr std::int64_t kMib = 1 << 20;
 
 std::string head_of(std::size_t length, const std::string& more = "") {
   return "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n" + more +
          "Content-Length: " + std::to_string(length) + "\r\n\r\n";
-}
-
-// The value of a gauge without labels but the model's.
-double gauge(const ServerProcess& server, const std::string& name) {
-  const std::string page = exchange(server.port(), "GET", "/metrics", "").body;
-  const std::size_t at = page.find("\n" + name + "{");
-  if (at == std::string::npos) return -1;
-  return std::stod(page.substr(page.find("} ", at) + 2));
 }
 
 TEST(RequestMemory, WhoHasNoKeyIsNotListenedTo) {
@@ -58,11 +49,11 @@ TEST(RequestMemory, WhoHasNoKeyIsNotListenedTo) {
 TEST(RequestMemory, UnfinishedBodiesCountAndAreGivenBack) {
   ServerProcess server(SACCADE_BINARY,
                        {"serve", "--model", kCheckpoint, "--max-preparing-bytes", "100MiB"});
-  EXPECT_EQ(gauge(server, "saccade:request_bytes_limit"), 100.0 * kMib);
+  EXPECT_EQ(metric(server.port(), "saccade:request_bytes_limit"), 100.0 * kMib);
   {
     TcpSocket unfinished = TcpSocket::connect(server.port());
     ASSERT_TRUE(unfinished.send(head_of(60 * kMib) + "{"));
-    while (gauge(server, "saccade:request_bytes") < 60.0 * kMib) {
+    while (metric(server.port(), "saccade:request_bytes") < 60.0 * kMib) {
     }
     TcpSocket refused = TcpSocket::connect(server.port());
     ASSERT_TRUE(refused.send(head_of(60 * kMib)));
@@ -77,7 +68,7 @@ TEST(RequestMemory, UnfinishedBodiesCountAndAreGivenBack) {
                   .status,
               200);
   }
-  while (gauge(server, "saccade:request_bytes") > 0) {
+  while (metric(server.port(), "saccade:request_bytes") > 0) {
   }
   EXPECT_EQ(server.stop(), 0) << server.log();
 }
@@ -119,18 +110,20 @@ TEST(RequestMemory, WaitingImagesAreHeldAsTheyCame) {
       ASSERT_TRUE(clients.back().send(head_of(body.size()) + body));
     }
     // Until all are the engine's, or answered.
-    const auto has = [&](const std::string& name) { return gauge(server, name); };
+    const auto has = [&](const std::string& name) { return metric(server.port(), name); };
     while (has("saccade:images_decoded_total") < 2 || has("saccade:requests_preparing") > 0 ||
            has("vllm:num_requests_waiting") + has("vllm:num_requests_running") +
                    has("saccade:images_encoded_total") <
                kRequests) {
     }
-    EXPECT_LE(gauge(server, "saccade:pixel_bytes"), 16.0 * kMib);
-    EXPECT_LE(gauge(server, "saccade:request_bytes"), static_cast<double>(sent));
+    EXPECT_LE(metric(server.port(), "saccade:pixel_bytes"), 16.0 * kMib);
+    EXPECT_LE(metric(server.port(), "saccade:request_bytes"), static_cast<double>(sent));
     // As floats they were 26 MB each, a gigabyte together. Half of it is the sanitizer's.
     EXPECT_LT(server.resident_bytes() - before, 256 * kMib);
     clients.clear();
-    while (gauge(server, "saccade:request_bytes") + gauge(server, "saccade:pixel_bytes") > 0) {
+    while (metric(server.port(), "saccade:request_bytes") +
+               metric(server.port(), "saccade:pixel_bytes") >
+           0) {
     }
     EXPECT_EQ(server.stop(), 0) << server.log();
   }

@@ -54,14 +54,14 @@ class Traffic {
 TEST(RollingRestart, CostsNoRequest) {
   if (RedisProcess::binary().empty()) GTEST_SKIP() << "no redis-server, no valkey-server";
   const RedisProcess redis;
-  const ServerProcess solo(SACCADE_BINARY, serve(kModel));
+  const ServerProcess solo(SACCADE_BINARY, serve(kCheckpoint));
   const auto encoder = [&] {
-    return std::make_unique<EncoderRole>(kModel, Flags{"--registry", redis.url()});
+    return std::make_unique<EncoderRole>(kCheckpoint, Flags{"--registry", redis.url()});
   };
   const auto server = [&] {
     return std::make_unique<ServerProcess>(
-        SACCADE_BINARY,
-        serve(kModel, {"--role", "pd", "--encoder-fallback", "refuse", "--registry", redis.url()}));
+        SACCADE_BINARY, serve(kCheckpoint, {"--role", "pd", "--encoder-fallback", "refuse",
+                                            "--registry", redis.url()}));
   };
   std::vector<std::unique_ptr<EncoderRole>> encoders;
   std::vector<std::unique_ptr<ServerProcess>> servers;

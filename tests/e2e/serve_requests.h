@@ -9,14 +9,13 @@
 #include <vector>
 
 #include "base/json.h"
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/server_process.h"
 
 namespace saccade::test {
 
 using Arguments = std::vector<std::string>;
 
-inline const std::string kCheckpoint =
-    std::string(SACCADE_SOURCE_DIR) + "/tests/golden/qwen2_vl/odd_heads";
 inline const std::string kGreedy =
     R"({"prompt": "one two", "max_tokens": 8, "temperature": 0, "ignore_eos": true})";
 

@@ -5,6 +5,8 @@
 #include <csignal>
 #include <thread>
 
+#include "tests/e2e/checkpoints.h"
+#include "tests/e2e/serve_requests.h"
 #include "tests/support/occurrences.h"
 #include "tests/support/server_process.h"
 #include "tests/support/tcp_socket.h"
@@ -12,21 +14,11 @@
 namespace saccade::test {
 namespace {
 
-using Arguments = std::vector<std::string>;
-
-const std::string kCheckpoint =
-    std::string(SACCADE_SOURCE_DIR) + "/tests/golden/qwen2_vl/odd_heads";
-
 // So many answers at once that the stream is still running when a test has looked at what runs: a
 // second and more where nothing else runs, longer where there does.
 std::string long_stream(int answers) {
   return R"({"prompt": "x", "max_tokens": 1500, "ignore_eos": true, "stream": true, "n": )" +
          std::to_string(answers) + "}";
-}
-
-Arguments serve(Arguments flags) {
-  flags.insert(flags.begin(), {"serve", "--model", kCheckpoint});
-  return flags;
 }
 
 // A stream that has begun.
@@ -46,7 +38,7 @@ void await(const ServerProcess& server, const std::string& words) {
   EXPECT_EQ(count(server.log(), words), 1u) << server.log();
 }
 
-class Signals : public testing::TestWithParam<int> {};
+class Signals : public ::testing::TestWithParam<int> {};
 
 TEST_P(Signals, TheFirstDrains) {
   ServerProcess server(SACCADE_BINARY, serve({"--drain-seconds", "600"}));
@@ -83,7 +75,7 @@ TEST_P(Signals, AnIdleServerEndsWithNothingToCut) {
   EXPECT_EQ(count(server.log(), "were cut"), 0u) << server.log();
 }
 
-INSTANTIATE_TEST_SUITE_P(TerminateAndInterrupt, Signals, testing::Values(SIGTERM, SIGINT));
+INSTANTIATE_TEST_SUITE_P(TerminateAndInterrupt, Signals, ::testing::Values(SIGTERM, SIGINT));
 
 TEST(Draining, HasAnEnd) {
   ServerProcess server(SACCADE_BINARY, serve({"--drain-seconds", "0"}));

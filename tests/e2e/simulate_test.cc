@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/command.h"
 #include "tests/support/server_process.h"
 #include "tests/support/temporary_directory.h"
@@ -15,7 +16,6 @@
 namespace saccade::test {
 namespace {
 
-const std::string kGlimpse = SACCADE_SOURCE_DIR "/models/glimpse";
 const std::string kCosts =
     R"({"format":"saccade.costs.v1","encode":{"base_ms":30,"ms_per_token":0.048},)"
     R"("step":{"base_ms":20,"ms_per_decode_row":0.05,"ms_per_prefill_token":0.048},"noise":0.05})";

@@ -6,16 +6,14 @@
 #include <thread>
 #include <vector>
 
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/server_process.h"
 #include "tests/support/tcp_socket.h"
 
 namespace saccade::test {
 namespace {
 
-constexpr int kImages = 64;
-
-const std::string kCheckpoint =
-    std::string(SACCADE_SOURCE_DIR) + "/tests/golden/qwen2_vl/odd_heads";
+constexpr int kSlowImages = 64;
 
 std::string chat_with(const std::string& parts) {
   return R"({"max_tokens": 1, "messages": [{"role": "user", "content": [)" + parts +
@@ -24,7 +22,7 @@ std::string chat_with(const std::string& parts) {
 
 std::string images_of(const TcpListener& host) {
   std::string parts;
-  for (int i = 0; i < kImages; ++i)
+  for (int i = 0; i < kSlowImages; ++i)
     parts += R"({"type": "image_url", "image_url": {"url": "http://127.0.0.1:)" +
              std::to_string(host.port()) + "/" + std::to_string(i) + R"(.png"}},)";
   return parts;
@@ -35,7 +33,7 @@ class SilentHost {
  public:
   // Waits until all images of a request have been asked for: none waits for another.
   void expect_everything() {
-    for (int i = 0; i < kImages; ++i) {
+    for (int i = 0; i < kSlowImages; ++i) {
       connections_.push_back(listener_.accept(60'000));
       ASSERT_TRUE(connections_.back().valid()) << "only " << i << " connections";
     }
@@ -88,7 +86,7 @@ TEST(SlowMedia, AClientThatLeavesTakesItsTransfersAlong) {
       client.send("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
                   std::to_string(body.size()) + "\r\n\r\n" + body));
   std::vector<TcpSocket> connections;
-  for (int i = 0; i < kImages; ++i) {
+  for (int i = 0; i < kSlowImages; ++i) {
     connections.push_back(host.accept(60'000));
     ASSERT_TRUE(connections.back().valid());
   }

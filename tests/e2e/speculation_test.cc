@@ -122,7 +122,7 @@ TEST(Speculation, AnswersOfATextModelAreTheSame) {
   }
 }
 
-std::string picture(const std::string& name) {
+std::string glimpse_picture(const std::string& name) {
   std::ifstream file(kRoot + "/data/glimpse/" + name, std::ios::binary);
   return base64_encode(std::string(std::istreambuf_iterator<char>(file), {}));
 }
@@ -132,7 +132,7 @@ TEST(Speculation, AnswersAboutPicturesAreTheSame) {
   Pair pair(kRoot + "/models/glimpse");
   for (const std::string name : {"000-read.png", "001-read.png", "004-count.png"}) {
     const std::string image = R"({"type":"image_url","image_url":{"url":"data:image/png;base64,)" +
-                              picture(name) + R"("}})";
+                              glimpse_picture(name) + R"("}})";
     for (const std::string how : {R"("temperature":0)", R"("temperature":1.2,"seed":3,"n":3)",
                                   R"("temperature":0,"ignore_eos":true,"max_tokens":80)"}) {
       SCOPED_TRACE(name + " " + how);

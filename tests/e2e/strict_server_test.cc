@@ -6,14 +6,13 @@
 
 #include <filesystem>
 
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/command.h"
 
 namespace saccade::test {
 namespace {
 
 using testing::IsEmpty;
-
-const std::string kImages = std::string(SACCADE_SOURCE_DIR) + "/tests/golden/qwen2_5_vl/images";
 
 class StrictServerTest : public testing::Test {
  protected:
@@ -65,7 +64,7 @@ TEST_F(StrictServerTest, Methods) {
   write_file(work_ / "captions.jsonl", rows);
   write_file(work_ / "gaps.txt", "0.001\n0.001\n");
   bench({"profile-ttft", "--sizes", "56", "--repeats", "1"});
-  bench({"dashinfer", "--prompt-file", work_ / "captions.jsonl", "--image-folder", kImages,
+  bench({"dashinfer", "--prompt-file", work_ / "captions.jsonl", "--image-folder", kPictures,
          "--req-nums", "2", "--batch-size", "2", "--image-nums-mean", "1", "--image-nums-range",
          "0", "--response-mean", "3", "--response-len-range", "0", "--inline-images"});
   bench({"summarization", "--reset-cache", "--num-prompts", "2", "--max-input-len", "8",
@@ -74,7 +73,7 @@ TEST_F(StrictServerTest, Methods) {
   const std::string port = std::to_string(server_.port());
   expect_accepted({"bench", "trace-run", "--task-name", "strict", "--experiments", work_.path(),
                    "--trace-file", work_ / "gaps.txt", "--api-port", port, "--dataset-path",
-                   work_ / "captions.jsonl", "--image-folder", kImages});
+                   work_ / "captions.jsonl", "--image-folder", kPictures});
   expect_accepted({"bench", "similarity", work_ / "strict/Trace with Peak QPS_gaps.json",
                    "--embedding-url", "http://127.0.0.1:" + port});
 }

@@ -7,13 +7,11 @@
 #include <vector>
 
 #include "base/json.h"
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/server_process.h"
 
 namespace saccade::test {
 namespace {
-
-const std::string kCheckpoint =
-    std::string(SACCADE_SOURCE_DIR) + "/tests/golden/qwen2_vl/odd_heads";
 
 const char* const kSchema =
     R"({"type":"object","properties":{"name":{"type":"string","maxLength":5},

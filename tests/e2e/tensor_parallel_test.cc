@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/text/base64.h"
 #include "base/threads/processors.h"
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/server_process.h"
 #include "tests/support/temporary_directory.h"
 
@@ -23,10 +24,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kGoldens = SACCADE_SOURCE_DIR "/tests/golden/";
-const std::string kCheckpoint = kGoldens + "qwen2_vl/odd_heads";
-
-std::vector<std::string> serving(const std::vector<std::string>& more) {
+std::vector<std::string> serving_ranks(const std::vector<std::string>& more) {
   std::vector<std::string> arguments = {"serve", "--model",   kCheckpoint, "--served-model-name",
                                         "tiny",  "--dtype",   "float32",   "--max-model-len",
                                         "512",   "--threads", "2"};
@@ -43,7 +41,7 @@ std::string image_part(const std::string& name) {
 }
 
 // Of chat completions about images and text, streamed and not: all but names and times.
-std::vector<std::string> answers_of(const ServerProcess& server) {
+std::vector<std::string> answers_of_ranks(const ServerProcess& server) {
   static const std::regex names(R"re("id":"[^"]*"|"created":[0-9]+|"logprob":-?[0-9.e-]+)re");
   std::vector<std::string> answers;
   const auto ask = [&](const std::string& content, const std::string& members) {
@@ -67,16 +65,16 @@ std::vector<std::string> answers_of(const ServerProcess& server) {
 TEST(TensorParallel, TwoRanksGiveTheAnswersOfOne) {
   std::vector<std::string> want;
   {
-    ServerProcess one(SACCADE_BINARY, serving({"--tensor-parallel-size", "1"}));
-    want = answers_of(one);
+    ServerProcess one(SACCADE_BINARY, serving_ranks({"--tensor-parallel-size", "1"}));
+    want = answers_of_ranks(one);
     EXPECT_EQ(one.stop(), 0) << one.log();
     EXPECT_THAT(one.log(), ::testing::Not(HasSubstr("ranks")));
   }
   for (const std::vector<std::string>& more :
        {std::vector<std::string>{"-tp", "2"},
         {"-tp=2", "--async-scheduling", "--encoder-cache", "off"}}) {
-    ServerProcess two(SACCADE_BINARY, serving(more));
-    EXPECT_EQ(answers_of(two), want);
+    ServerProcess two(SACCADE_BINARY, serving_ranks(more));
+    EXPECT_EQ(answers_of_ranks(two), want);
     const auto info = json::parse(exchange(two.port(), "GET", "/server_info", "").body);
     ASSERT_TRUE(info);
     EXPECT_EQ(info->at("tp_size").as_int64(), 2);
@@ -105,10 +103,10 @@ TEST(TensorParallel, RanksStayOnProcessorsOfTheirOwn) {
   if (usable.size() < 2) GTEST_SKIP() << "one processor";
   const std::string first = std::to_string(usable[0]);
   const std::string second = std::to_string(usable[1]);
-  ServerProcess one(SACCADE_BINARY, serving({}));
-  ServerProcess two(SACCADE_BINARY, serving({"-tp", "2"}),
+  ServerProcess one(SACCADE_BINARY, serving_ranks({}));
+  ServerProcess two(SACCADE_BINARY, serving_ranks({"-tp", "2"}),
                     {{"VLLM_CPU_OMP_THREADS_BIND", first + "|" + second}});
-  EXPECT_EQ(answers_of(two), answers_of(one));
+  EXPECT_EQ(answers_of_ranks(two), answers_of_ranks(one));
   EXPECT_THAT(two.log(), HasSubstr("rank 1: 1 thread on processors " + second));
   const std::vector<std::string> places = places_of(two.pid());
   // The engine's thread and the second rank's; all others go between the two.
@@ -116,7 +114,7 @@ TEST(TensorParallel, RanksStayOnProcessorsOfTheirOwn) {
   EXPECT_EQ(std::ranges::count(places, second), 1) << ::testing::PrintToString(places);
   for (const std::string& place : places_of(one.pid()))
     EXPECT_THAT(place, ::testing::Not(::testing::AnyOf(first, second)));
-  const Ended ended = run_to_end(SACCADE_BINARY, serving({"-tp", "2"}),
+  const Ended ended = run_to_end(SACCADE_BINARY, serving_ranks({"-tp", "2"}),
                                  {{"VLLM_CPU_OMP_THREADS_BIND", first + "|" + second + "|0"}});
   EXPECT_THAT(ended.output, HasSubstr("3 lists for 2 ranks"));
 }
@@ -124,11 +122,12 @@ TEST(TensorParallel, RanksStayOnProcessorsOfTheirOwn) {
 TEST(TensorParallel, ImagesMayBeEncodedElsewhere) {
   const TemporaryDirectory folder;
   const std::string socket = "unix:" + (folder / "encoder");
-  ServerProcess encoder(SACCADE_BINARY, serving({"--role", "encoder", "--cluster-listen", socket}));
-  ServerProcess one(SACCADE_BINARY, serving({}));
-  ServerProcess two(SACCADE_BINARY, serving({"-tp", "2", "--role", "pd", "--encoders", socket,
-                                             "--encoder-fallback", "refuse"}));
-  EXPECT_EQ(answers_of(two), answers_of(one));
+  ServerProcess encoder(SACCADE_BINARY,
+                        serving_ranks({"--role", "encoder", "--cluster-listen", socket}));
+  ServerProcess one(SACCADE_BINARY, serving_ranks({}));
+  ServerProcess two(SACCADE_BINARY, serving_ranks({"-tp", "2", "--role", "pd", "--encoders", socket,
+                                                   "--encoder-fallback", "refuse"}));
+  EXPECT_EQ(answers_of_ranks(two), answers_of_ranks(one));
   EXPECT_EQ(two.stop(), 0) << two.log();
   EXPECT_EQ(one.stop(), 0) << one.log();
   EXPECT_EQ(encoder.stop(), 0) << encoder.log();
@@ -136,7 +135,7 @@ TEST(TensorParallel, ImagesMayBeEncodedElsewhere) {
 
 // In a build with CUDA on a machine without a GPU the words are others.
 TEST(TensorParallel, GpusThatAreNotThereAreSaid) {
-  const Ended ended = run_to_end(SACCADE_BINARY, serving({"-tp", "64", "--device", "cuda"}));
+  const Ended ended = run_to_end(SACCADE_BINARY, serving_ranks({"-tp", "64", "--device", "cuda"}));
   EXPECT_EQ(ended.status, 1) << ended.output;
   EXPECT_THAT(ended.output,
               ::testing::AnyOf(HasSubstr("64 ranks on GPUs were asked for"),
@@ -163,7 +162,7 @@ TEST(TensorParallel, WhatCannotBeSharedIsRefusedByName) {
            {{"-tp", "0"}, "--tensor-parallel-size"},
            {{"-pp", "2"}, "--pipeline-parallel-size 2 is not supported"},
            {{"-dp", "2"}, "--data-parallel-size 2 is not supported"}}) {
-    const Ended ended = run_to_end(SACCADE_BINARY, serving(more));
+    const Ended ended = run_to_end(SACCADE_BINARY, serving_ranks(more));
     EXPECT_NE(ended.status, 0) << ended.output;
     EXPECT_NE(ended.status, 124) << ended.output;
     EXPECT_THAT(ended.output, HasSubstr(words));

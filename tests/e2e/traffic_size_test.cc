@@ -14,6 +14,7 @@
 #include "base/rng.h"
 #include "base/text/base64.h"
 #include "image/pixels.h"
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/command.h"
 #include "tests/support/eventually.h"
 #include "tests/support/server_process.h"
@@ -21,11 +22,10 @@
 namespace saccade::test {
 namespace {
 
-const std::string kGlimpse = SACCADE_SOURCE_DIR "/models/glimpse";
-constexpr int kSide = 448;  // 256 tokens: as many as the model takes
+constexpr int kTrafficSide = 448;  // 256 tokens: as many as the model takes
 constexpr std::int64_t kNative = 256;
 
-std::string noise_url(std::uint64_t seed, int side = kSide) {
+std::string noise_url(std::uint64_t seed, int side = kTrafficSide) {
   Rng rng(seed);
   Pixels pixels{side, side, std::vector<std::uint8_t>(static_cast<std::size_t>(side * side * 3))};
   for (std::uint8_t& value : pixels.rgb) value = static_cast<std::uint8_t>(rng());
@@ -34,8 +34,8 @@ std::string noise_url(std::uint64_t seed, int side = kSide) {
          base64_encode({reinterpret_cast<const char*>(png->data()), png->size()});
 }
 
-std::string with_image(const std::string& url, const std::string& members = "",
-                       const std::string& in_part = "") {
+std::string asked_about(const std::string& url, const std::string& members = "",
+                        const std::string& in_part = "") {
   return R"({"temperature": 0, "max_tokens": 2, "messages": [{"role": "user", "content": [)"
          R"({"type": "image_url", "image_url": {"url": ")" +
          url + "\"" + in_part + R"(}}, {"type": "text", "text": "What is it?"}]}])" + members + "}";
@@ -73,18 +73,10 @@ Sized ask(const ServerProcess& server, const std::string& body, const std::strin
   return sized;
 }
 
-double metric(const ServerProcess& server, const std::string& name) {
-  const std::string page = exchange(server.port(), "GET", "/metrics", "").body;
-  std::size_t at = page.find("\n" + name + "{");
-  if (at == std::string::npos) return -1;
-  at = page.find("} ", at);
-  return std::strtod(page.c_str() + at + 2, nullptr);
-}
-
 // Nobody waits, and the level is at its top.
 bool at_rest(const ServerProcess& server) {
-  return metric(server, "saccade:image_level_tokens") == static_cast<double>(kNative) &&
-         metric(server, "saccade:predicted_wait_seconds") == 0;
+  return metric(server.port(), "saccade:image_level_tokens") == static_cast<double>(kNative) &&
+         metric(server.port(), "saccade:predicted_wait_seconds") == 0;
 }
 
 // A profile as `saccade profile` makes it, with other times: 2.4 ms a token for encoding and 1 ms
@@ -157,14 +149,14 @@ TEST_F(TrafficSizes, TheProfileMeasuresBothStagesApart) {
 
 TEST_F(TrafficSizes, SizesFallUnderLoadAndComeBack) {
   const auto server = dynamic();
-  const Sized idle = ask(*server, with_image(noise_url(1), kPatient));
+  const Sized idle = ask(*server, asked_about(noise_url(1), kPatient));
   ASSERT_EQ(idle.status, 200);
   EXPECT_EQ(idle.image_tokens, kNative);
   EXPECT_EQ(idle.scale, 1);
   const std::int64_t text_tokens = idle.prompt_tokens - idle.image_tokens;
 
   std::vector<std::string> bodies;
-  for (std::uint64_t i = 0; i < 16; ++i) bodies.push_back(with_image(noise_url(100 + i)));
+  for (std::uint64_t i = 0; i < 16; ++i) bodies.push_back(asked_about(noise_url(100 + i)));
   std::vector<std::future<Sized>> answers;
   for (const std::string& body : bodies)
     answers.push_back(std::async(std::launch::async, [&] { return ask(*server, body); }));
@@ -182,10 +174,10 @@ TEST_F(TrafficSizes, SizesFallUnderLoadAndComeBack) {
   }
   EXPECT_GE(reduced, 8);
   EXPECT_LE(least, 64);
-  EXPECT_EQ(metric(*server, "saccade:images_reduced_total"), reduced);
+  EXPECT_EQ(metric(server->port(), "saccade:images_reduced_total"), reduced);
 
   EXPECT_TRUE(eventually([&] { return at_rest(*server); }));
-  EXPECT_EQ(ask(*server, with_image(noise_url(2), kPatient)).image_tokens, kNative);
+  EXPECT_EQ(ask(*server, asked_about(noise_url(2), kPatient)).image_tokens, kNative);
   EXPECT_EQ(server->stop(), 0);
 }
 
@@ -193,7 +185,8 @@ TEST_F(TrafficSizes, SizesFallUnderLoadAndComeBack) {
 TEST_F(TrafficSizes, AnswersAreThoseOfAServerWithoutSizes) {
   const auto plain = serve({});
   const auto sized = dynamic({"--ttft-target", "3600s"});
-  for (const std::string& body : {kText, with_image(noise_url(5)), with_image(noise_url(6, 100))}) {
+  for (const std::string& body :
+       {kText, asked_about(noise_url(5)), asked_about(noise_url(6, 100))}) {
     const Sized a = ask(*plain, body);
     const Sized b = ask(*sized, body);
     EXPECT_EQ(a.text, b.text);
@@ -207,51 +200,52 @@ TEST_F(TrafficSizes, ClientsSayWhatTheyNeed) {
   const auto server = dynamic();
   // 0.3 s leave 79 tokens with 2.4 + 1 ms a token and a few of text.
   const std::string hurry = R"(, "ttft_slo_ms": 300)";
-  const Sized reduced = ask(*server, with_image(noise_url(10), hurry));
+  const Sized reduced = ask(*server, asked_about(noise_url(10), hurry));
   EXPECT_LE(reduced.image_tokens, 64);
-  EXPECT_LE(ask(*server, with_image(noise_url(11)), "x-llm-d-slo-ttft-ms: 300\r\n").image_tokens,
+  EXPECT_LE(ask(*server, asked_about(noise_url(11)), "x-llm-d-slo-ttft-ms: 300\r\n").image_tokens,
             64);
-  EXPECT_EQ(ask(*server, with_image(noise_url(12), hurry, R"(, "detail": "high")")).image_tokens,
+  EXPECT_EQ(ask(*server, asked_about(noise_url(12), hurry, R"(, "detail": "high")")).image_tokens,
             kNative);
-  const Sized bounded = ask(*server, with_image(noise_url(13), hurry, R"(, "min_pixels": 100000)"));
+  const Sized bounded =
+      ask(*server, asked_about(noise_url(13), hurry, R"(, "min_pixels": 100000)"));
   EXPECT_GE(bounded.image_tokens, 100'000 / 784);
   EXPECT_LT(bounded.image_tokens, kNative);
   EXPECT_EQ(
-      ask(*server, with_image(noise_url(14), hurry, R"(, "min_pixels": 9000, "max_pixels": 5000)"))
+      ask(*server, asked_about(noise_url(14), hurry, R"(, "min_pixels": 9000, "max_pixels": 5000)"))
           .status,
       400);
   for (const char* bad : {R"(, "ttft_slo_ms": 0)", R"(, "ttft_slo_ms": "fast")"})
-    EXPECT_EQ(ask(*server, with_image(noise_url(15), bad)).status, 400) << bad;
+    EXPECT_EQ(ask(*server, asked_about(noise_url(15), bad)).status, 400) << bad;
   EXPECT_EQ(ask(*server, kText, "x-llm-d-slo-ttft-ms: -1\r\n").status, 400);
 
   // Another turn about an image has it as the first one had it, and it is there.
   ASSERT_TRUE(eventually([&] { return at_rest(*server); }));
-  const std::string turn = with_image(noise_url(16), kPatient);
+  const std::string turn = asked_about(noise_url(16), kPatient);
   EXPECT_EQ(ask(*server, turn).image_tokens, kNative);
-  const double encoded = metric(*server, "saccade:images_encoded_total");
+  const double encoded = metric(server->port(), "saccade:images_encoded_total");
   EXPECT_EQ(ask(*server, turn).image_tokens, kNative);
-  EXPECT_EQ(metric(*server, "saccade:images_encoded_total"), encoded);
+  EXPECT_EQ(metric(server->port(), "saccade:images_encoded_total"), encoded);
 }
 
 TEST_F(TrafficSizes, WhatIsTooLateIsRefusedWhenAskedTo) {
   const auto server = dynamic({"--over-target", "refuse"});
-  const Sized taken = ask(*server, with_image(noise_url(20), kPatient, R"(, "detail": "high")"));
+  const Sized taken = ask(*server, asked_about(noise_url(20), kPatient, R"(, "detail": "high")"));
   EXPECT_EQ(taken.status, 200);
   const Sized late =
-      ask(*server, with_image(noise_url(21), R"(, "ttft_slo_ms": 500)", R"(, "detail": "high")"));
+      ask(*server, asked_about(noise_url(21), R"(, "ttft_slo_ms": 500)", R"(, "detail": "high")"));
   EXPECT_EQ(late.status, 503);
   EXPECT_NE(late.head.find("Retry-After: "), std::string::npos) << late.head;
-  EXPECT_EQ(metric(*server, "saccade:requests_refused_late_total"), 1);
+  EXPECT_EQ(metric(server->port(), "saccade:requests_refused_late_total"), 1);
 }
 
 TEST_F(TrafficSizes, ThePublishedRule) {
   // 144 tokens: sides of 12 * 28 pixels.
   const auto fixed = serve({"--image-size", "static:144"});
-  EXPECT_EQ(ask(*fixed, with_image(noise_url(30))).image_tokens, 144);
-  EXPECT_EQ(ask(*fixed, with_image(noise_url(31, 100))).image_tokens, 16);
+  EXPECT_EQ(ask(*fixed, asked_about(noise_url(30))).image_tokens, 144);
+  EXPECT_EQ(ask(*fixed, asked_about(noise_url(31, 100))).image_tokens, 16);
   // 17,015 tokens in 2 s leave every image alone that this model takes.
   const auto seed = serve({"--image-size", "seed", "--ttft-target", "2s"});
-  EXPECT_EQ(ask(*seed, with_image(noise_url(32))).image_tokens, kNative);
+  EXPECT_EQ(ask(*seed, asked_about(noise_url(32))).image_tokens, kNative);
 }
 
 TEST_F(TrafficSizes, WhatOneProcessCannotDoIsRefusedByName) {

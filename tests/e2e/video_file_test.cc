@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "base/text/base64.h"
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/server_process.h"
 #include "tests/support/tcp_socket.h"
 #include "tests/support/temporary_directory.h"
@@ -19,9 +20,8 @@
 namespace saccade::test {
 namespace {
 
-const std::string kGoldens = std::string(SACCADE_SOURCE_DIR) + "/tests/golden/";
 const std::string kVideos = kGoldens + "videos/";
-const std::string kGreedy = R"(, "temperature": 0, "repetition_penalty": 1.0, "max_tokens": 24,
+const std::string kOfVideos = R"(, "temperature": 0, "repetition_penalty": 1.0, "max_tokens": 24,
     "ignore_eos": true, "return_token_ids": true)";
 
 std::string inline_file(const std::string& name) {
@@ -43,14 +43,15 @@ std::string list(const std::vector<int>& indices, const std::string& fps) {
   return R"({"type": "video", "video": [)" + urls + R"(], "fps": )" + fps + "}";
 }
 
-std::string body(const std::string& parts, const std::string& members = "") {
+std::string video_body(const std::string& parts, const std::string& members = "") {
   return R"({"messages": [{"role": "user", "content": [)" + parts +
          R"(,{"type": "text", "text": "What?"}]}])" + members + "}";
 }
 
-RawAnswer chat(const ServerProcess& server, const std::string& parts,
-               const std::string& members = "") {
-  return exchange(server.port(), "POST", "/v1/chat/completions", body(parts, kGreedy + members));
+RawAnswer ask_of(const ServerProcess& server, const std::string& parts,
+                 const std::string& members = "") {
+  return exchange(server.port(), "POST", "/v1/chat/completions",
+                  video_body(parts, kOfVideos + members));
 }
 
 std::string tokens_of(const RawAnswer& answer) {
@@ -79,30 +80,30 @@ TEST_P(VideoFiles, AreAnsweredAsTheirFramesAre) {
   const bool ends = glm || GetParam().starts_with("qwen3");
   std::string all = ends ? list({0, 1, 2, 3, 4}, "1") : list({0, 1, 2, 3}, "0.8");
   if (glm) all = list({0, 1, 2, 3, 4, 4}, "1");
-  const std::string expected = tokens_of(chat(server, all));
-  EXPECT_EQ(tokens_of(chat(server, video(inline_file("exact.mp4")))), expected);
-  EXPECT_EQ(tokens_of(chat(server, video("file://" + kVideos + "exact.mp4"))), expected);
-  EXPECT_EQ(tokens_of(chat(server, R"({"type": "video", "video": "file://)" + kVideos +
-                                       R"(exact.mp4", "fps": 2.0})")),
+  const std::string expected = tokens_of(ask_of(server, all));
+  EXPECT_EQ(tokens_of(ask_of(server, video(inline_file("exact.mp4")))), expected);
+  EXPECT_EQ(tokens_of(ask_of(server, video("file://" + kVideos + "exact.mp4"))), expected);
+  EXPECT_EQ(tokens_of(ask_of(server, R"({"type": "video", "video": "file://)" + kVideos +
+                                         R"(exact.mp4", "fps": 2.0})")),
             expected);
   // Two frames: 0 and 2 in steps, or the first and the last, whose times a list cannot have.
   const std::string two = video(inline_file("exact.mp4"), R"(, "num_frames": 2)");
-  const std::string pair = tokens_of(chat(server, two));
+  const std::string pair = tokens_of(ask_of(server, two));
   EXPECT_NE(pair, expected);
   if (!ends) {
-    EXPECT_EQ(pair, tokens_of(chat(server, list({0, 2}, "0.4"))));
+    EXPECT_EQ(pair, tokens_of(ask_of(server, list({0, 2}, "0.4"))));
   } else {
-    EXPECT_EQ(pair, tokens_of(chat(server, list({0, 4}, "0.25"))));
+    EXPECT_EQ(pair, tokens_of(ask_of(server, list({0, 4}, "0.25"))));
   }
-  EXPECT_EQ(tokens_of(chat(server, video(inline_file("exact.mp4")),
-                           R"(, "mm_processor_kwargs": {"num_frames": 2})")),
+  EXPECT_EQ(tokens_of(ask_of(server, video(inline_file("exact.mp4")),
+                             R"(, "mm_processor_kwargs": {"num_frames": 2})")),
             pair);
-  EXPECT_EQ(tokens_of(chat(server, video(inline_file("exact.mp4")),
-                           R"(, "media_io_kwargs": {"video": {"num_frames": 2}})")),
+  EXPECT_EQ(tokens_of(ask_of(server, video(inline_file("exact.mp4")),
+                             R"(, "media_io_kwargs": {"video": {"num_frames": 2}})")),
             pair);
   // Beside a list, in one request.
-  EXPECT_EQ(tokens_of(chat(server, all + "," + video(inline_file("exact.mp4")))),
-            tokens_of(chat(server, all + "," + all)));
+  EXPECT_EQ(tokens_of(ask_of(server, all + "," + video(inline_file("exact.mp4")))),
+            tokens_of(ask_of(server, all + "," + all)));
 }
 
 TEST_P(VideoFiles, TheServersOwnChoice) {
@@ -110,10 +111,10 @@ TEST_P(VideoFiles, TheServersOwnChoice) {
       SACCADE_BINARY, flags({"--media-io-kwargs", R"({"video": {"num_frames": 2, "fps": -1}})"}));
   const ServerProcess plain(SACCADE_BINARY, flags());
   const std::string file = inline_file("exact.mp4");
-  EXPECT_EQ(tokens_of(chat(server, video(file))),
-            tokens_of(chat(plain, video(file, R"(, "num_frames": 2)"))));
-  EXPECT_EQ(tokens_of(chat(server, video(file, R"(, "fps": 1)"))),
-            tokens_of(chat(plain, video(file))));
+  EXPECT_EQ(tokens_of(ask_of(server, video(file))),
+            tokens_of(ask_of(plain, video(file, R"(, "num_frames": 2)"))));
+  EXPECT_EQ(tokens_of(ask_of(server, video(file, R"(, "fps": 1)"))),
+            tokens_of(ask_of(plain, video(file))));
 }
 
 TEST_P(VideoFiles, EveryKindIsTaken) {
@@ -121,7 +122,7 @@ TEST_P(VideoFiles, EveryKindIsTaken) {
   for (const std::string name :
        {"h264.mkv", "h264_rate.mov", "hevc.mp4", "hevc_10bit.mp4", "vp8.webm", "vp9_odd.webm",
         "av1.mp4", "mpeg4.mp4", "one_frame.mp4", "h264_uneven.mp4", "h264_turned_90.mp4"}) {
-    const RawAnswer answer = chat(server, video("file://" + kVideos + name));
+    const RawAnswer answer = ask_of(server, video("file://" + kVideos + name));
     EXPECT_EQ(answer.status, 200) << name << ": " << answer.body;
   }
 }
@@ -149,17 +150,17 @@ TEST(VideoFileTiles, AreAnsweredAsTheirFramesAre) {
     SCOPED_TRACE(checkpoint);
     const ServerProcess server(SACCADE_BINARY,
                                {"serve", "--model", kGoldens + checkpoint, "--dtype", "float32"});
-    const std::string expected = tokens_of(chat(server, list(frames, "1")));
-    EXPECT_EQ(tokens_of(chat(server, video(inline_file("exact.mp4")))), expected);
+    const std::string expected = tokens_of(ask_of(server, list(frames, "1")));
+    EXPECT_EQ(tokens_of(ask_of(server, video(inline_file("exact.mp4")))), expected);
     const RawAnswer refused =
-        chat(server, video(inline_file("exact.mp4"), R"(, "total_pixels": 100000)"));
+        ask_of(server, video(inline_file("exact.mp4"), R"(, "total_pixels": 100000)"));
     EXPECT_EQ(refused.status, 400) << refused.body;
     EXPECT_NE(refused.body.find("total_pixels is 100000"), std::string::npos) << refused.body;
   }
 }
 
 std::string prompt_of(const ServerProcess& server, const std::string& parts) {
-  const RawAnswer counted = exchange(server.port(), "POST", "/tokenize", body(parts));
+  const RawAnswer counted = exchange(server.port(), "POST", "/tokenize", video_body(parts));
   EXPECT_EQ(counted.status, 200) << counted.body;
   const auto tokens = json::parse(counted.body);
   const auto text =
@@ -173,11 +174,11 @@ std::string prompt_of(const ServerProcess& server, const std::string& parts) {
 TEST(VideoFileTiles, MiniCpmvTakesAFrameASecond) {
   const ServerProcess server(
       SACCADE_BINARY, {"serve", "--model", kGoldens + "minicpmv/slices", "--dtype", "float32"});
-  EXPECT_EQ(tokens_of(chat(server, video(inline_file("exact.mp4"), R"(, "num_frames": 2)"))),
-            tokens_of(chat(server, list({0, 4}, "1"))));
+  EXPECT_EQ(tokens_of(ask_of(server, video(inline_file("exact.mp4"), R"(, "num_frames": 2)"))),
+            tokens_of(ask_of(server, list({0, 4}, "1"))));
   for (const std::string name : {"fps", "min_frames"}) {
     const RawAnswer refused =
-        chat(server, video(inline_file("exact.mp4"), ", \"" + name + "\": 2"));
+        ask_of(server, video(inline_file("exact.mp4"), ", \"" + name + "\": 2"));
     EXPECT_EQ(refused.status, 400) << refused.body;
     EXPECT_NE(refused.body.find(name + " is not taken"), std::string::npos) << refused.body;
   }
@@ -194,7 +195,7 @@ TEST(VideoFileTiles, SmolVlm2SaysHowLongTheFilmIs) {
   EXPECT_NE(frames.find("series of three frames from a 0:00:04 [H:MM:SS] video."),
             std::string::npos)
       << frames;
-  EXPECT_EQ(chat(server, video(inline_file("exact.mp4"))).status, 200);
+  EXPECT_EQ(ask_of(server, video(inline_file("exact.mp4"))).status, 200);
 }
 
 // Frames at 0, 1/30, ... 7/30, then 0.3, 0.4, 0.5 and 0.6 s: a group says the mean of its two
@@ -210,11 +211,11 @@ TEST(VideoFileTimes, AreTheFilesOwn) {
   EXPECT_EQ(times, "0.0 0.1 0.1 0.2 0.3 0.6 ") << prompt;
 }
 
-const std::string kCheckpoint = kGoldens + "qwen2_5_vl/odd_heads";
+const std::string kVideoCheckpoint = kGoldens + "qwen2_5_vl/odd_heads";
 
 void expect_refused(const ServerProcess& server, const std::string& part, int status,
                     const std::vector<std::string>& words, const std::string& members = "") {
-  const RawAnswer refused = chat(server, part, members);
+  const RawAnswer refused = ask_of(server, part, members);
   EXPECT_EQ(refused.status, status) << refused.body;
   for (const std::string& word : words)
     EXPECT_NE(refused.body.find(word), std::string::npos) << word << " is not in " << refused.body;
@@ -222,7 +223,7 @@ void expect_refused(const ServerProcess& server, const std::string& part, int st
 
 TEST(VideoFileLimits, WhatIsNoVideoIsRefusedAndTheServerGoesOn) {
   ServerProcess server(SACCADE_BINARY,
-                       {"serve", "--model", kCheckpoint, "--allowed-local-media-path", kVideos,
+                       {"serve", "--model", kVideoCheckpoint, "--allowed-local-media-path", kVideos,
                         "--max-video-frames", "8", "--max-image-pixels", "5000"});
   const auto data = [](const std::string& bytes) {
     return video("data:video/mp4;base64," + base64_encode(bytes));
@@ -237,7 +238,7 @@ TEST(VideoFileLimits, WhatIsNoVideoIsRefusedAndTheServerGoesOn) {
   expect_refused(server, video("data:video/mp4;base64,!!"), 422, {"video 0"});
   expect_refused(server, video(inline_file("exact.mp4")), 413, {"90x61", "5000"});
   const std::string film = inline_file("long.mp4");
-  EXPECT_EQ(chat(server, video(film)).status, 200);  // eight frames of it
+  EXPECT_EQ(ask_of(server, video(film)).status, 200);  // eight frames of it
   expect_refused(server, video(film, R"(, "num_frames": 10)"), 400, {"10 frames", "8"});
   expect_refused(server, video(film, R"(, "min_frames": 5, "max_frames": 4)"), 400, {"min_frames"});
   expect_refused(server, video(film), 400, {"do_sample_frames"},
@@ -248,16 +249,17 @@ TEST(VideoFileLimits, WhatIsNoVideoIsRefusedAndTheServerGoesOn) {
 TEST(VideoFileLimits, BytesOfAFileHaveALimitOfTheirOwn) {
   const std::string path = kVideos + "exact.mp4";
   const auto bytes = std::filesystem::file_size(path);
-  const std::vector<std::string> flags = {
-      "serve", "--model", kCheckpoint, "--allowed-local-media-path", kVideos, "--max-video-bytes"};
+  const std::vector<std::string> flags = {"serve",          "--model",
+                                          kVideoCheckpoint, "--allowed-local-media-path",
+                                          kVideos,          "--max-video-bytes"};
   const auto with = [&](std::uintmax_t limit) {
     auto all = flags;
     all.push_back(std::to_string(limit));
     return all;
   };
   const ServerProcess fits(SACCADE_BINARY, with(bytes));
-  EXPECT_EQ(chat(fits, video(inline_file("exact.mp4"))).status, 200);
-  EXPECT_EQ(chat(fits, video("file://" + path)).status, 200);
+  EXPECT_EQ(ask_of(fits, video(inline_file("exact.mp4"))).status, 200);
+  EXPECT_EQ(ask_of(fits, video("file://" + path)).status, 200);
   const ServerProcess over(SACCADE_BINARY, with(bytes - 1));
   const std::string limit = "limit " + std::to_string(bytes - 1) + " (--max-video-bytes)";
   expect_refused(over, video(inline_file("exact.mp4")), 413, {"video 0", limit});
@@ -267,7 +269,7 @@ TEST(VideoFileLimits, BytesOfAFileHaveALimitOfTheirOwn) {
 
 TEST(VideoFileLimits, BytesOfFramesAreCountedBeforeTheyAreDecoded) {
   const ServerProcess server(
-      SACCADE_BINARY, {"serve", "--model", kCheckpoint, "--max-request-media-bytes", "40000"});
+      SACCADE_BINARY, {"serve", "--model", kVideoCheckpoint, "--max-request-media-bytes", "40000"});
   expect_refused(server, video(inline_file("exact.mp4")), 413,
                  {"video 0", "40000", "--max-request-media-bytes"});
 }
@@ -308,7 +310,7 @@ class OtherDecoder {
 
 TEST(VideoDecoders, ABuildWithoutOneSaysSo) {
   const OtherDecoder none("");
-  const ServerProcess server(none.binary(), {"serve", "--model", kCheckpoint});
+  const ServerProcess server(none.binary(), {"serve", "--model", kVideoCheckpoint});
   expect_refused(server, video(inline_file("exact.mp4")), 400, {"video 0", "no FFmpeg"});
 }
 
@@ -317,9 +319,9 @@ constexpr auto kSilent = "/usr/bin/sort";
 
 TEST(VideoDecoders, ThatHangHoldUpNobodyAndEndWithTheirClients) {
   const OtherDecoder silent(kSilent);
-  ServerProcess server(silent.binary(), {"serve", "--model", kCheckpoint, "--worker-threads", "1",
-                                         "--video-threads", "2", "--video-timeout", "3600"});
-  const std::string request = body(video(inline_file("exact.mp4")));
+  ServerProcess server(silent.binary(), {"serve", "--model", kVideoCheckpoint, "--worker-threads",
+                                         "1", "--video-threads", "2", "--video-timeout", "3600"});
+  const std::string request = video_body(video(inline_file("exact.mp4")));
   std::vector<TcpSocket> clients;
   for (int i = 0; i < 3; ++i) {  // the third waits for one of the other two
     clients.push_back(TcpSocket::connect(server.port()));
@@ -329,7 +331,7 @@ TEST(VideoDecoders, ThatHangHoldUpNobodyAndEndWithTheirClients) {
   }
   EXPECT_TRUE(silent.comes_to(2));
   for (int i = 0; i < 5; ++i)
-    EXPECT_EQ(chat(server, R"({"type": "text", "text": "a"})").status, 200);
+    EXPECT_EQ(ask_of(server, R"({"type": "text", "text": "a"})").status, 200);
   EXPECT_EQ(silent.running(), 2);
   for (TcpSocket& client : clients) client.close();
   EXPECT_TRUE(silent.comes_to(0));
@@ -338,7 +340,8 @@ TEST(VideoDecoders, ThatHangHoldUpNobodyAndEndWithTheirClients) {
 
 TEST(VideoDecoders, ThatHangEndInTime) {
   const OtherDecoder silent(kSilent);
-  ServerProcess server(silent.binary(), {"serve", "--model", kCheckpoint, "--video-timeout", "1"});
+  ServerProcess server(silent.binary(),
+                       {"serve", "--model", kVideoCheckpoint, "--video-timeout", "1"});
   expect_refused(server, video(inline_file("exact.mp4")), 422, {"video 0", "--video-timeout"});
   EXPECT_TRUE(silent.comes_to(0));
   EXPECT_EQ(server.stop(), 0) << server.log();
@@ -346,10 +349,10 @@ TEST(VideoDecoders, ThatHangEndInTime) {
 
 TEST(VideoDecoders, EndWithTheirServer) {
   const OtherDecoder silent(kSilent);
-  ServerProcess server(silent.binary(), {"serve", "--model", kCheckpoint, "--drain-seconds", "1",
-                                         "--video-timeout", "3600"});
+  ServerProcess server(silent.binary(), {"serve", "--model", kVideoCheckpoint, "--drain-seconds",
+                                         "1", "--video-timeout", "3600"});
   auto asked = std::async(std::launch::async,
-                          [&] { return chat(server, video(inline_file("exact.mp4"))).status; });
+                          [&] { return ask_of(server, video(inline_file("exact.mp4"))).status; });
   EXPECT_TRUE(silent.comes_to(1));
   server.stop();
   EXPECT_TRUE(silent.comes_to(0));

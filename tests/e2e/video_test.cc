@@ -9,16 +9,16 @@
 #include "base/text/base64.h"
 #include "image/pixels.h"
 #include "model/golden.h"
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/server_process.h"
 #include "tests/support/temporary_directory.h"
 
 namespace saccade::test {
 namespace {
 
-const std::string kGoldens = std::string(SACCADE_SOURCE_DIR) + "/tests/golden/";
 const std::string kFrames = kGoldens + "frames/";
 constexpr std::int64_t kVideoPad = 473;
-const std::string kGreedy = R"(, "temperature": 0, "repetition_penalty": 1.0, "max_tokens": 64,
+const std::string kOfFrames = R"(, "temperature": 0, "repetition_penalty": 1.0, "max_tokens": 64,
     "ignore_eos": true, "return_token_ids": true)";
 
 std::string frame(const std::string& shot, int index) {
@@ -56,15 +56,8 @@ std::string text(const std::string& words) {
 std::string message(const std::string& parts, const std::string& role = "user") {
   return R"({"role": ")" + role + R"(", "content": [)" + parts + "]}";
 }
-std::string body(const std::string& messages, const std::string& members = "") {
+std::string frames_body(const std::string& messages, const std::string& members = "") {
   return R"({"messages": [)" + messages + "]" + members + "}";
-}
-
-json::value parsed(const RawAnswer& answer) {
-  EXPECT_EQ(answer.status, 200) << answer.body;
-  auto tree = json::parse(answer.body);
-  EXPECT_TRUE(tree) << answer.body;
-  return tree ? *std::move(tree) : json::value(json::object{});
 }
 
 class Videos : public testing::TestWithParam<std::string> {
@@ -87,7 +80,8 @@ class Videos : public testing::TestWithParam<std::string> {
   std::vector<std::int64_t> answer(const std::string& messages,
                                    const std::string& members = "") const {
     std::vector<std::int64_t> tokens;
-    const auto tree = parsed(post("/v1/chat/completions", body(messages, kGreedy + members)));
+    const auto tree =
+        parsed(post("/v1/chat/completions", frames_body(messages, kOfFrames + members)));
     if (!tree.get_object().contains("choices")) return tokens;
     for (const auto& id : tree.at("choices").at(0).at("token_ids").as_array())
       tokens.push_back(id.as_int64());
@@ -109,7 +103,7 @@ class Videos : public testing::TestWithParam<std::string> {
   void expect_refused(const std::string& part, int status, std::vector<std::string> names,
                       const std::string& members = "") const {
     const RawAnswer refused =
-        post("/v1/chat/completions", body(message(part + "," + text("?")), members));
+        post("/v1/chat/completions", frames_body(message(part + "," + text("?")), members));
     EXPECT_EQ(refused.status, status) << refused.body;
     for (const std::string& name : names)
       EXPECT_NE(refused.body.find(name), std::string::npos)
@@ -166,14 +160,14 @@ TEST_P(Videos, AreCounted) {
   const std::string one =
       message(video_url(shot("wide", 5)) + "," + video_list(shot("tall", 3, kPng)) + "," +
               text("And <|video_pad|>?"));
-  const auto tokens = parsed(post("/tokenize", body(one)));
+  const auto tokens = parsed(post("/tokenize", frames_body(one)));
   EXPECT_EQ(boost::json::serialize(tokens.at("video_tokens")), "[18,16]");
   EXPECT_EQ(boost::json::serialize(tokens.at("image_tokens")), "[]");
   std::int64_t placeholders = 0;
   for (const auto& id : tokens.at("tokens").as_array()) placeholders += id.as_int64() == kVideoPad;
   EXPECT_EQ(placeholders, 34);  // what a user writes out stays text
   const auto usage =
-      parsed(post("/v1/chat/completions", body(one, R"(, "max_tokens": 1)"))).at("usage");
+      parsed(post("/v1/chat/completions", frames_body(one, R"(, "max_tokens": 1)"))).at("usage");
   EXPECT_EQ(usage.at("prompt_tokens_details").at("video_tokens").as_int64(), 34);
   EXPECT_EQ(usage.at("prompt_tokens_details").at("image_tokens").as_int64(), 0);
   EXPECT_EQ(usage.at("prompt_tokens").to_number<std::size_t>(),
@@ -181,7 +175,7 @@ TEST_P(Videos, AreCounted) {
 
   const auto counted = [&](const std::string& part, const std::string& members = "") {
     return boost::json::serialize(
-        parsed(post("/tokenize", body(message(part), members))).at("video_tokens"));
+        parsed(post("/tokenize", frames_body(message(part), members))).at("video_tokens"));
   };
   EXPECT_EQ(counted(video_url(shot("wide", 4), R"(, "max_pixels": 3136)")), "[4]");
   EXPECT_EQ(counted(video_url(shot("wide", 4), R"(, "total_pixels": 6272)")), "[4]");
@@ -231,7 +225,7 @@ TEST(VideoLimits, TokensAndBytesOfARequest) {
   const ServerProcess server(SACCADE_BINARY, {"serve", "--model", kGoldens + "qwen2_vl/odd_heads",
                                               "--max-request-media-bytes", std::to_string(kBytes)});
   const auto send = [&](const std::string& parts) {
-    return exchange(server.port(), "POST", "/tokenize", body(message(parts)));
+    return exchange(server.port(), "POST", "/tokenize", frames_body(message(parts)));
   };
   const auto png = encode_png(Pixels{28, 28, std::vector<std::uint8_t>(28 * 28 * 3)});
   ASSERT_TRUE(png);
@@ -257,7 +251,7 @@ TEST(VideoLimits, OtherFamiliesAreNamed) {
        {std::pair{"gemma3/pooled", "gemma-3"}, {"qwen2/odd_heads", "qwen2"}}) {
     const ServerProcess server(SACCADE_BINARY, {"serve", "--model", kGoldens + checkpoint});
     const RawAnswer answer = exchange(server.port(), "POST", "/v1/chat/completions",
-                                      body(message(video_url({frame("wide", 0)}))));
+                                      frames_body(message(video_url({frame("wide", 0)}))));
     EXPECT_EQ(answer.status, 400) << answer.body;
     EXPECT_NE(answer.body.find(std::string("family ") + family), std::string::npos) << answer.body;
     const auto card = parsed(exchange(server.port(), "GET", "/v1/models", ""));

@@ -7,6 +7,7 @@
 #include <map>
 #include <sstream>
 
+#include "tests/e2e/checkpoints.h"
 #include "tests/support/occurrences.h"
 #include "tests/support/server_process.h"
 #include "tests/support/temporary_directory.h"
@@ -17,7 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::string kSource = SACCADE_SOURCE_DIR;
-const std::string kCheckpoint = kSource + "/tests/golden/qwen2_vl/odd_heads";
 const std::string kPublished = kSource + "/../shared/data/vllm_flags";
 
 std::vector<std::string> lines_of(const std::string& path) {

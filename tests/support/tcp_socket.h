@@ -167,4 +167,7 @@ class TcpListener {
   std::uint16_t port_ = 0;
 };
 
+// That nothing listens at, at this moment.
+inline std::uint16_t free_port() { return TcpListener().port(); }
+
 }  // namespace saccade::test
