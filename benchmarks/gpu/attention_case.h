@@ -105,7 +105,6 @@ class AttentionCase {
  private:
   static constexpr std::int64_t kBlock = 16;
   static constexpr std::int64_t kFewRows = 16;
-
   static constexpr std::int64_t kMostPools = 64;
   std::int64_t context_of(std::int64_t sequence) const {
     return sequence + 1 == shape_.sequences ? std::max(shape_.context, shape_.longest)

@@ -2,29 +2,11 @@
 // so that kernels compiled for one instruction set can include it and nothing else.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 namespace saccade {
 
 enum class DType : std::uint8_t { kF32, kBf16, kF16, kI32, kI8, kU8, kE4m3 };
-
-// Bytes of an element.
-constexpr std::size_t size_of(DType type) {
-  switch (type) {
-    case DType::kF32:
-    case DType::kI32:
-      return 4;
-    case DType::kBf16:
-    case DType::kF16:
-      return 2;
-    case DType::kI8:
-    case DType::kU8:
-    case DType::kE4m3:
-      return 1;
-  }
-  return 0;
-}
 
 struct Bf16 {
   std::uint16_t bits;

@@ -15,6 +15,22 @@
 
 namespace saccade {
 
+constexpr std::size_t size_of(DType type) {
+  switch (type) {
+    case DType::kF32:
+    case DType::kI32:
+      return 4;
+    case DType::kBf16:
+    case DType::kF16:
+      return 2;
+    case DType::kI8:
+    case DType::kU8:
+    case DType::kE4m3:
+      return 1;
+  }
+  return 0;
+}
+
 std::string_view name_of(DType type);  // "float32", "bfloat16", ...
 
 template <typename T>

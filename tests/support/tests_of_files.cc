@@ -1,5 +1,6 @@
 // main() of a program of several files' tests: PROGRAM FILE... runs the tests of these files alone,
-// so that each is a test of ctest's; a file without any is a mistake. A --gtest_filter goes before.
+// so that each is a test of ctest's. A file without any is a mistake; a --gtest_filter decides
+// alone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

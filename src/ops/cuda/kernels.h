@@ -28,9 +28,6 @@ struct Rows {
   std::int64_t cols = 0;
   std::int64_t stride = 0;
 };
-inline std::size_t bytes_of(const Rows& rows) {
-  return static_cast<std::size_t>(rows.rows * rows.stride) * size_of(rows.type);
-}
 
 // out = normalise(x [+ add]) * (offset + weight) [+ bias]; with `add`, x := x + add first. Each row
 // is `groups` pieces of `cols` columns, normalised apart (head norms).

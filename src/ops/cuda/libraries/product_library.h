@@ -10,8 +10,13 @@
 #include <vector>
 
 #include "ops/cuda/kernels.h"
+#include "tensor/tensor.h"
 
 namespace saccade::cuda {
+
+inline std::size_t bytes_of(const Rows& rows) {
+  return static_cast<std::size_t>(rows.rows * rows.stride) * size_of(rows.type);
+}
 
 // What products of E4M3 are multiplied by: a scale a row of x and a row of the weight; or with
 // `blocks`, whose sums are of 128 columns each, those of x as [blocks, rows] and the weight's, one
