@@ -1,12 +1,7 @@
 # The headers that nearly every file reads, parsed once: saccade_precompiled for libraries and programs, with GoogleTest's
 # in saccade_precompiled_tests. A target reuses the one or the other, so that a preset has two and not a hundred.
 # Files of other compiler flags (instruction sets, kernels on the emulator) have SKIP_PRECOMPILE_HEADERS.
-# g++ takes one for targets that have more definitions than it was made with; clang does not.
-set(precompiled OFF)
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  set(precompiled ON)
-endif()
-option(SACCADE_PRECOMPILED "precompiled headers" ${precompiled})
+option(SACCADE_PRECOMPILED "precompiled headers" ON)
 set(saccade_common_headers <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <cstring> <filesystem> <functional> <limits> <map> <memory>
   <mutex> <optional> <span> <string> <string_view> <thread> <unordered_map> <utility> <vector> <fmt/format.h> <tl/expected.hpp>
   <boost/json/array.hpp> <boost/json/object.hpp> <boost/json/value.hpp>)
@@ -26,7 +21,8 @@ function(saccade_precompiled_carrier name)
 endfunction()
 
 if(SACCADE_PRECOMPILED)
-  add_compile_options(-fpch-preprocess)  # what ccache wants to see
+  # What ccache wants to see.
+  add_compile_options($<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess> "$<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>")
   saccade_precompiled_carrier(saccade_precompiled)
   target_precompile_headers(saccade_precompiled PRIVATE ${saccade_common_headers})
 endif()

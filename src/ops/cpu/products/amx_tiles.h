@@ -31,8 +31,8 @@ struct alignas(64) TileConfig {
 template <Index kInputs>
 struct ByteTileConfig : TileConfig {
   constexpr ByteTileConfig() {
-    for (int tile : {4, 5}) row_bytes[tile] = kInputs;
-    for (int tile : {6, 7}) rows[tile] = kInputs / 4;
+    row_bytes[4] = row_bytes[5] = kInputs;
+    rows[6] = rows[7] = kInputs / 4;
   }
 };
 
