@@ -36,9 +36,8 @@ function(saccade_test_options name)
   target_compile_definitions(${name} PRIVATE SACCADE_SOURCE_DIR="${source_dir}")
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   if(SACCADE_BATCHES)
-    get_target_property(sources ${name} SOURCES)
-    saccade_batch(${name} "${sources}" "")
-    target_compile_options(${name} PRIVATE -Wno-shadow -Wshadow=local)  # a test's constants are named as another file's are
+    saccade_batch(${name} "")
+    target_compile_options(${name} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-shadow;-Wshadow=local>")  # a test's constants are named as another file's are
   endif()
 endfunction()
 
@@ -51,10 +50,10 @@ function(saccade_test_program name)
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gmock GTest::gtest)
 endfunction()
 
-# saccade_tests_of(PROGRAM NAME [FILE f] [TIMEOUT s] [SHARDS n] [SANITIZED | SANITIZED_FILTER f] LABELS ...): all tests of a
-# program, or those of one of its files (tests/support/tests_of_files.cc), as one of ctest's or n.
+# saccade_tests_of(PROGRAM NAME [FILES f ...] [TIMEOUT s] [SHARDS n] [SANITIZED | SANITIZED_FILTER f] [ENVIRONMENT e ...]
+# LABELS ...): all tests of a program, or those of some of its files (tests/support/tests_of_files.cc), as one of ctest's or n.
 function(saccade_tests_of program name)
-  cmake_parse_arguments(ARG "SANITIZED" "FILE;TIMEOUT;SHARDS;SANITIZED_FILTER" "LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SANITIZED" "TIMEOUT;SHARDS;SANITIZED_FILTER" "FILES;LABELS;ENVIRONMENT" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 600)
   endif()
@@ -71,19 +70,19 @@ function(saccade_tests_of program name)
   endif()
   set(properties TIMEOUT ${timeout} COST ${ARG_TIMEOUT})
   if(ARG_SANITIZED_FILTER AND SACCADE_SANITIZE)
-    add_test(NAME ${name}_sanitized COMMAND ${program} --gtest_filter=${ARG_SANITIZED_FILTER} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    add_test(NAME ${name}_sanitized COMMAND ${program} ${ARG_FILES} --gtest_filter=${ARG_SANITIZED_FILTER} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
     set_tests_properties(${name}_sanitized PROPERTIES ${properties} LABELS "${ARG_LABELS};sanitized")
   endif()
   if(NOT ARG_SHARDS)
-    add_test(NAME ${name} COMMAND ${program} ${ARG_FILE} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-    set_tests_properties(${name} PROPERTIES ${properties} LABELS "${ARG_LABELS}")
+    add_test(NAME ${name} COMMAND ${program} ${ARG_FILES} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set_tests_properties(${name} PROPERTIES ${properties} LABELS "${ARG_LABELS}" ENVIRONMENT "${ARG_ENVIRONMENT}")
     return()
   endif()
   math(EXPR last "${ARG_SHARDS} - 1")
   foreach(shard RANGE ${last})
-    add_test(NAME ${name}.${shard} COMMAND ${program} ${ARG_FILE} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    add_test(NAME ${name}.${shard} COMMAND ${program} ${ARG_FILES} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
     set_tests_properties(${name}.${shard} PROPERTIES ${properties} LABELS "${ARG_LABELS}"
-                         ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${shard}")
+                         ENVIRONMENT "${ARG_ENVIRONMENT};GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${shard}")
   endforeach()
 endfunction()
 

@@ -105,13 +105,12 @@ void EmbeddingStore::clear() {
 }
 
 void EmbeddingStore::check() const {
-  std::vector<bool> owned(static_cast<std::size_t>(pages_));
+  std::vector<std::uint8_t> owned(static_cast<std::size_t>(pages_));
   std::int64_t leased = 0;
   std::int64_t cached = 0;
   std::int64_t used = 0;
   const auto own = [&](EmbeddingPage page) {
-    CHECK(!owned[static_cast<std::size_t>(page)], "page {} has two owners", page);
-    owned[static_cast<std::size_t>(page)] = true;
+    CHECK(owned[static_cast<std::size_t>(page)]++ == 0, "page {} has two owners", page);
   };
   for (const EmbeddingPage page : free_) own(page);
   for (const auto& [key, entry] : entries_) {

@@ -78,8 +78,8 @@ std::vector<Request> requests_of(GoldenRequests& from, std::int64_t tokens) {
 }
 
 // `together` at a time. The clock stands still: nothing is known of prices, and guessing goes on.
-Run run(GoldenRequests& from, EngineSettings settings, Network* draft, std::int64_t tokens,
-        std::size_t together) {
+Run run_drafted(GoldenRequests& from, EngineSettings settings, Network* draft, std::int64_t tokens,
+                std::size_t together) {
   const VirtualClock clock;
   settings.draft = draft;
   if (draft != nullptr) settings.speculation.most_tokens = 4;
@@ -127,7 +127,7 @@ double accepted_share(const EngineStats& stats) {
 // Any chunks, batches and steps in flight; then with hardly any room for the model's pages, and for
 // the draft's. Returns the first run.
 EngineStats expect_same_answers(GoldenRequests& from, Network& draft, std::int64_t tokens) {
-  const Run plain = run(from, settings_of(64), nullptr, tokens, 1);
+  const Run plain = run_drafted(from, settings_of(64), nullptr, tokens, 1);
   EngineStats first;
   for (const std::int64_t chunk : {16, 1000}) {
     for (const std::size_t together : {1, 8}) {
@@ -136,7 +136,7 @@ EngineStats expect_same_answers(GoldenRequests& from, Network& draft, std::int64
             fmt::format("chunk {}, {} together, {} steps in flight", chunk, together, steps));
         EngineSettings settings = settings_of(chunk);
         settings.steps_in_flight = steps;
-        const Run guessed = run(from, settings, &draft, tokens, together);
+        const Run guessed = run_drafted(from, settings, &draft, tokens, together);
         expect_equal(guessed, plain);
         if (::testing::Test::HasFailure()) return first;
         EXPECT_GT(guessed.stats.spec_decode_num_draft_tokens, 20u);
@@ -164,7 +164,7 @@ EngineStats expect_same_answers(GoldenRequests& from, Network& draft, std::int64
       SCOPED_TRACE(fmt::format("a draft pool of {} tokens, {} steps in flight", held, steps));
       tight.steps_in_flight = steps;
       tight.speculation.draft.kv_cache_bytes = held * token_bytes(its, draft.shape().layers.size());
-      const Run guessed = run(from, tight, &draft, tokens, 8);
+      const Run guessed = run_drafted(from, tight, &draft, tokens, 8);
       expect_equal(guessed, plain);
       preempted += guessed.stats.num_preemptions;
       blocked += guessed.stats.steps_blocked_on_memory;

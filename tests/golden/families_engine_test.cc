@@ -10,11 +10,10 @@ namespace {
 
 using testing::expect_goldens;
 using testing::GoldenRequests;
+using testing::kTextCases;
 using testing::overlay_fits;
 using testing::run_goldens;
 using testing::settings_of;
-
-const std::vector<std::string> kTextCases = {"text", "multi_turn", "long"};
 
 class FamiliesEngine : public ::testing::TestWithParam<const char*> {};
 

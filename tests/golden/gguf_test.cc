@@ -37,7 +37,7 @@ struct Case {
   double loss;                // largest of an element, over the largest of its tensor
   bool same_rope = true;      // frequencies bit for bit
 };
-const std::vector<Case> kCases = {
+const std::vector<Case> kGgufCases = {
     {"qwen2_bf16", "qwen2/odd_heads", 1, 0, 1.0 / 256},
     {"qwen2_q8_0", "qwen2/odd_heads", 1, 0, 0.01},
     {"qwen3_f16", "qwen3/odd_heads", 1, 0, 1.0 / 2048},
@@ -206,7 +206,7 @@ class Gguf : public ::testing::TestWithParam<Case> {
 };
 
 // Logits of every token, and sixteen tokens after them.
-struct Answer {
+struct GgufAnswer {
   std::vector<TokenId> ids;
   std::vector<float> logits;
   std::vector<TokenId> tokens;
@@ -220,9 +220,9 @@ LoadOptions as_numbers() {
 }
 
 // Of a made-up text, or of the golden's text and images.
-Answer answer_of(const std::string& place, Device& device, const Golden* golden,
-                 const LoadOptions& options = as_numbers()) {
-  Answer answer;
+GgufAnswer gguf_answer_of(const std::string& place, Device& device, const Golden* golden,
+                          const LoadOptions& options = as_numbers()) {
+  GgufAnswer answer;
   const auto checkpoint = open_checkpoint(place);
   EXPECT_TRUE(checkpoint) << checkpoint.error().message;
   if (!checkpoint) return answer;
@@ -258,7 +258,7 @@ Answer answer_of(const std::string& place, Device& device, const Golden* golden,
   return answer;
 }
 
-void expect_same(const Answer& given, const Answer& wanted, bool exactly) {
+void expect_same(const GgufAnswer& given, const GgufAnswer& wanted, bool exactly) {
   ASSERT_FALSE(wanted.tokens.empty());
   EXPECT_EQ(given.ids, wanted.ids);
   EXPECT_EQ(given.tokens, wanted.tokens);
@@ -277,16 +277,16 @@ TEST_P(Gguf, AnswersAsItsCheckpointWithSuchWeights) {
   const auto device = make_cpu_device(kDeviceThreads).value();
   {
     SCOPED_TRACE("text");
-    expect_same(answer_of(gguf_of(of), *device, nullptr), answer_of(root_, *device, nullptr),
-                of.same_rope);
+    expect_same(gguf_answer_of(gguf_of(of), *device, nullptr),
+                gguf_answer_of(root_, *device, nullptr), of.same_rope);
   }
   if (of.tower_layers == 0) return;
   const auto golden = read_golden(golden_folder(of.checkpoint) + "/golden/one_image.safetensors");
   ASSERT_TRUE(golden) << golden.error().message;
   {
     SCOPED_TRACE("an image");
-    expect_same(answer_of(gguf_of(of), *device, &*golden), answer_of(root_, *device, &*golden),
-                of.same_rope);
+    expect_same(gguf_answer_of(gguf_of(of), *device, &*golden),
+                gguf_answer_of(root_, *device, &*golden), of.same_rope);
   }
 }
 
@@ -295,8 +295,8 @@ TEST_P(Gguf, ItsTextNeedsNoProjector) {
   const Case& of = GetParam();
   if (of.tower_layers == 0) GTEST_SKIP() << "it has none";
   const auto device = make_cpu_device(kDeviceThreads).value();
-  const Answer alone = answer_of(gguf_of(of) + "/model.gguf", *device, nullptr);
-  expect_same(alone, answer_of(gguf_of(of), *device, nullptr), true);
+  const GgufAnswer alone = gguf_answer_of(gguf_of(of) + "/model.gguf", *device, nullptr);
+  expect_same(alone, gguf_answer_of(gguf_of(of), *device, nullptr), true);
 }
 
 // The small files that a template and a sampler are made from.
@@ -320,7 +320,7 @@ TEST_P(Gguf, HasItsTemplateAndEnds) {
   EXPECT_FALSE(ends->empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, Gguf, ::testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(Files, Gguf, ::testing::ValuesIn(kGgufCases),
                          [](const auto& each) { return std::string(each.param.name); });
 
 double largest(const std::vector<float>& values) {
@@ -339,14 +339,14 @@ TEST(GgufFiles, BlocksBecomeBytesAndFourBitsStay) {
   LoadOptions codes = numbers;
   codes.int8_rows = Int8Rows::kBeforeFourBits;
   const auto answer = [&](const char* name, const LoadOptions& options) {
-    return answer_of(golden_folder(std::string("gguf/") + name), *device, nullptr, options);
+    return gguf_answer_of(golden_folder(std::string("gguf/") + name), *device, nullptr, options);
   };
   expect_same(answer("llama3_q4_0", small), answer("llama3_q4_0", codes), true);
   expect_same(answer("qwen3_f16", small), answer("qwen3_f16", numbers), true);
   for (const char* const name : {"qwen2_q8_0", "pixtral", "qwen3_vl"}) {
     SCOPED_TRACE(name);
-    const Answer bytes = answer(name, small);
-    const Answer exact = answer(name, numbers);
+    const GgufAnswer bytes = answer(name, small);
+    const GgufAnswer exact = answer(name, numbers);
     EXPECT_LT(bytes.weight_bytes, exact.weight_bytes);
     ASSERT_EQ(bytes.logits.size(), exact.logits.size());
     std::vector<float> lost = exact.logits;

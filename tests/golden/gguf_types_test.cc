@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kWidth = 256;
 constexpr std::int64_t kHeads = 4;
 constexpr std::int64_t kKvRows = 64;
-constexpr std::int64_t kVocab = 128;
+constexpr std::int64_t kTypesVocab = 128;
 
 struct Type {
   const char* name;
@@ -86,7 +86,7 @@ class GgufTypes : public ::testing::TestWithParam<Type> {
                            {"rms_norm_eps", 1e-6},
                            {"rope_theta", 10000.0},
                            {"hidden_act", "silu"},
-                           {"vocab_size", kVocab},
+                           {"vocab_size", kTypesVocab},
                            {"eos_token_id", 1},
                            {"tie_word_embeddings", true}};
     std::ofstream(folder_ / "checkpoint/config.json") << boost::json::serialize(config);
@@ -105,7 +105,7 @@ class GgufTypes : public ::testing::TestWithParam<Type> {
     if (model == nullptr) return {};
     if (bytes != nullptr) *bytes = model->network->shape().weight_bytes;
     Prompt prompt;
-    for (TokenId id = 0; id < 24; ++id) prompt.ids.push_back((id * 37 + 5) % kVocab);
+    for (TokenId id = 0; id < 24; ++id) prompt.ids.push_back((id * 37 + 5) % kTypesVocab);
     prompt.positions.emplace_back(prompt.ids.size());
     std::iota(prompt.positions[0].begin(), prompt.positions[0].end(), 0);
     const auto run = SoloRun::create(*model->network, *device, std::move(prompt), {}, 1);
@@ -138,7 +138,7 @@ class GgufTypes : public ::testing::TestWithParam<Type> {
     gguf_.number<float>("qwen2.attention.layer_norm_rms_epsilon", kFloat, 1e-6F);
     gguf_.number<float>("qwen2.rope.freq_base", kFloat, 10000.0F);
     std::vector<std::string> names;
-    for (std::int64_t i = 0; i < kVocab; ++i) names.push_back("t" + std::to_string(i));
+    for (std::int64_t i = 0; i < kTypesVocab; ++i) names.push_back("t" + std::to_string(i));
     gguf_.text("tokenizer.ggml.model", "gpt2");
     gguf_.text("tokenizer.ggml.pre", "qwen2");
     gguf_.texts("tokenizer.ggml.tokens", {names.begin(), names.end()});
@@ -161,7 +161,7 @@ class GgufTypes : public ::testing::TestWithParam<Type> {
       checkpoint(to, {length}, numbers);
     };
     const std::string layer = "model.layers.0.";
-    matrix("token_embd", "model.embed_tokens", kVocab, 1);
+    matrix("token_embd", "model.embed_tokens", kTypesVocab, 1);
     vector("output_norm.weight", "model.norm.weight", kWidth, gain);
     vector("blk.0.attn_norm.weight", layer + "input_layernorm.weight", kWidth, 1);
     vector("blk.0.ffn_norm.weight", layer + "post_attention_layernorm.weight", kWidth, 1);

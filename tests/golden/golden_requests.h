@@ -20,6 +20,8 @@ namespace saccade::testing {
 
 inline const std::vector<std::string> kGoldenCases = {"text", "one_image", "three_images",
                                                       "multi_turn"};
+// Of checkpoints without a tower.
+inline const std::vector<std::string> kTextCases = {"text", "multi_turn", "long"};
 // Of families that take videos.
 inline const std::vector<std::string> kVideoCases = {"video_one_frame", "video_odd", "video_even",
                                                      "video_mixed", "video_turns"};

@@ -61,8 +61,9 @@ struct MixedRun {
 };
 
 // `order`: which are asked for, `together` at a time.
-MixedRun run(AdaptedRequests& from, const EngineSettings& settings,
-             const std::vector<std::size_t>& order, std::size_t together, bool logprobs = false) {
+MixedRun run_mixed(AdaptedRequests& from, const EngineSettings& settings,
+                   const std::vector<std::size_t>& order, std::size_t together,
+                   bool logprobs = false) {
   MixedRun run{std::vector<std::vector<TokenId>>(order.size()),
                std::vector<std::vector<float>>(order.size()),
                {},
@@ -97,7 +98,7 @@ std::vector<std::size_t> all_of(const AdaptedRequests& from, std::size_t rounds 
 MixedRun expect_all(AdaptedRequests& from, const EngineSettings& settings, std::size_t together,
                     std::size_t rounds = 1) {
   const auto order = all_of(from, rounds);
-  MixedRun done = run(from, settings, order, together);
+  MixedRun done = run_mixed(from, settings, order, together);
   for (std::size_t i = 0; i < order.size(); ++i)
     EXPECT_EQ(done.answers[i], from.asked(order[i]).golden.greedy) << from.asked(order[i]).name();
   return done;
@@ -274,14 +275,14 @@ TEST(LoraMixes, BitsDoNotDependOnTheBatch) {
     const auto order = all_of(from, 2);
     EngineSettings settings = settings_with(48, 4);
     settings.prefix_caching = false;
-    const MixedRun mixed = run(from, settings, order, 8, true);
+    const MixedRun mixed = run_mixed(from, settings, order, 8, true);
     EngineSettings plain = settings;
     plain.max_batched_tokens = 1000;
     for (std::size_t i = 0; i < from.count(); ++i) {
       SCOPED_TRACE(from.asked(i).name());
       // Without an adapter from an engine that has none.
       plain.max_loras = from.asked(i).adapter == nullptr ? 0 : 1;
-      const MixedRun alone = run(from, plain, {i}, 1, true);
+      const MixedRun alone = run_mixed(from, plain, {i}, 1, true);
       ASSERT_EQ(alone.logprobs[0].size(), from.asked(i).golden.greedy.size());
       EXPECT_EQ(alone.logprobs[0], mixed.logprobs[i]);
       EXPECT_EQ(alone.logprobs[0], mixed.logprobs[i + from.count()]);

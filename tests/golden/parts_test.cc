@@ -90,7 +90,7 @@ TEST(TowerFingerprint, IsEmptyWithoutATower) {
 }
 
 // Embedding rows of the golden's first image.
-std::vector<float> encode(const Model& model, Device& device, const Golden& golden) {
+std::vector<float> encode_golden(const Model& model, Device& device, const Golden& golden) {
   const auto images = prepare_golden_images(*model.processor, golden);
   EXPECT_TRUE(images) << images.error().message;
   const PreparedImage& image = images->front();
@@ -128,7 +128,7 @@ TEST(Parts, TheTowerAloneMakesTheSameRows) {
     const auto tower = load(directory, *device, Parts::kVision);
     const auto text = load(directory, *device, Parts::kText);
     ASSERT_TRUE(whole && tower && text);
-    EXPECT_EQ(encode(*tower, *device, *golden), encode(*whole, *device, *golden));
+    EXPECT_EQ(encode_golden(*tower, *device, *golden), encode_golden(*whole, *device, *golden));
     EXPECT_EQ(tower->shape().weight_bytes + text->shape().weight_bytes,
               whole->shape().weight_bytes);
     EXPECT_LT(tower->network->scratch_bytes(), whole->network->scratch_bytes());

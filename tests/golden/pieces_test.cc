@@ -30,8 +30,9 @@ struct Encoded {
   double cost = 0;
   double least_unit = 0;  // the largest cost of a piece that was given no time
 };
-Encoded encode(const Model& model, Device& device, const std::vector<PreparedImage>& images,
-               const std::function<double()>& seconds) {
+Encoded encode_in_pieces(const Model& model, Device& device,
+                         const std::vector<PreparedImage>& images,
+                         const std::function<double()>& seconds) {
   Encoded encoded;
   std::vector<View> out;
   std::vector<const PreparedImage*> pointers;
@@ -66,15 +67,15 @@ Encoded encode(const Model& model, Device& device, const std::vector<PreparedIma
 void expect_same_in_pieces(const Model& model, Device& device,
                            const std::vector<PreparedImage>& images) {
   ASSERT_LE(patches_of(images), kPatches);
-  const Encoded whole = encode(model, device, images, nullptr);
-  const Encoded stages = encode(model, device, images, [] { return 1e9; });
+  const Encoded whole = encode_in_pieces(model, device, images, nullptr);
+  const Encoded stages = encode_in_pieces(model, device, images, [] { return 1e9; });
   EXPECT_EQ(stages.pieces, whole.pieces);
   for (std::uint64_t seed = 0; seed < 2; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Rng rng(seed);
     const double scale = stages.cost / 1e6 / 40;
-    const Encoded cut = encode(model, device, images,
-                               [&] { return rng.below(4) == 0 ? 0 : scale * rng.uniform(); });
+    const Encoded cut = encode_in_pieces(
+        model, device, images, [&] { return rng.below(4) == 0 ? 0 : scale * rng.uniform(); });
     EXPECT_GT(cut.pieces, 2 * whole.pieces);
     EXPECT_LT(cut.least_unit, 30e6) << "a unit takes a millisecond on any machine";
     for (std::size_t i = 0; i < images.size(); ++i) EXPECT_EQ(cut.rows[i], whole.rows[i]) << i;

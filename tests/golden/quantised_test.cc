@@ -16,7 +16,7 @@ struct Quantised {
   std::string name;
   std::vector<std::string> goldens;
 };
-const std::vector<Quantised> kCheckpoints = {
+const std::vector<Quantised> kQuantisedCheckpoints = {
     {"quantised/awq_vision", {"text", "one_image"}}, {"quantised/awq_row", {"text", "long"}},
     {"quantised/gptq_order", {"text", "long"}},      {"quantised/gptq_v2", {"text", "long"}},
     {"quantised/fp8_tensor", {"text", "long"}},      {"quantised/fp8_block", {"text", "one_image"}},
@@ -28,7 +28,7 @@ class QuantisedGolden : public ::testing::TestWithParam<std::string> {};
 TEST_P(QuantisedGolden, EveryStageAgrees) {
   const auto device = testing::make_device(GetParam());
   if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
-  for (const Quantised& checkpoint : kCheckpoints) {
+  for (const Quantised& checkpoint : kQuantisedCheckpoints) {
     SCOPED_TRACE(checkpoint.name);
     const std::string directory = golden_folder(checkpoint.name);
     const auto model = testing::load(directory, *device);
@@ -82,7 +82,7 @@ TEST(QuantisedCheckpoints, WhatDoesNotFitIsNamed) {
 // bf16 weights: rounded once, after the products.
 TEST(QuantisedCheckpoints, LoadInBf16) {
   const auto device = testing::make_device("portable");
-  for (const Quantised& checkpoint : kCheckpoints) {
+  for (const Quantised& checkpoint : kQuantisedCheckpoints) {
     const auto model =
         testing::load(golden_folder(checkpoint.name), *device, {.compute = DType::kBf16, .kv = {}});
     ASSERT_NE(model, nullptr);

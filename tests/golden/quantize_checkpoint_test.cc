@@ -66,15 +66,16 @@ class QuantizeCheckpoint : public ::testing::Test {
 };
 
 // Logits of a made-up text, all rows, and the 16 tokens after it.
-struct Answer {
+struct QuantisedAnswer {
   std::vector<float> logits;
   std::vector<TokenId> tokens;
   std::size_t weight_bytes = 0;
 
-  bool operator==(const Answer&) const = default;
+  bool operator==(const QuantisedAnswer&) const = default;
 };
 
-Answer answer_of(const std::string& directory, Device& device, const LoadOptions& options) {
+QuantisedAnswer quantised_answer_of(const std::string& directory, Device& device,
+                                    const LoadOptions& options) {
   const auto model = testing::load(directory, device, options);
   if (model == nullptr) return {};
   Prompt prompt;
@@ -85,7 +86,7 @@ Answer answer_of(const std::string& directory, Device& device, const LoadOptions
   EXPECT_TRUE(made) << made.error().message;
   auto run = SoloRun::create(*model->network, device, *std::move(made), {}, 16);
   EXPECT_TRUE(run) << run.error().message;
-  Answer answer;
+  QuantisedAnswer answer;
   answer.weight_bytes = model->shape().weight_bytes;
   Buffer staging;
   const View logits = *readable(device.lane(Lane::kStep), (*run)->prefill(0, 4), staging);
@@ -117,14 +118,15 @@ TEST_F(QuantizeCheckpoint, AnswersAsItsSourceRoundedAtLoad) {
       ASSERT_TRUE(outcome) << outcome.error().message;
       EXPECT_GT(outcome->matrices, 0U);
       EXPECT_LT(outcome->bytes_after, outcome->bytes_before);
-      const Answer wanted = answer_of(golden_folder(name), *device, rounded_at_load(bits));
-      const Answer given = answer_of(written.directory, *device, {});
+      const QuantisedAnswer wanted =
+          quantised_answer_of(golden_folder(name), *device, rounded_at_load(bits));
+      const QuantisedAnswer given = quantised_answer_of(written.directory, *device, {});
       ASSERT_FALSE(wanted.tokens.empty());
       EXPECT_TRUE(given.logits == wanted.logits);
       EXPECT_EQ(given.tokens, wanted.tokens);
       EXPECT_EQ(given.weight_bytes, wanted.weight_bytes);
       // Told apart from the numbers at all.
-      EXPECT_FALSE(answer_of(golden_folder(name), *device, {}).logits == given.logits);
+      EXPECT_FALSE(quantised_answer_of(golden_folder(name), *device, {}).logits == given.logits);
       fs::remove_all(written.directory);
     }
   }
@@ -147,9 +149,9 @@ TEST_F(QuantizeCheckpoint, WritesTheHeadInBytesWhereItIsAMatrixOfItsOwn) {
   EXPECT_GT(all, 0U);
   LoadOptions rounded = rounded_at_load(8);
   rounded.head = DType::kI8;
-  const Answer given = answer_of(written.directory, *device, {});
-  EXPECT_TRUE(given == answer_of(source, *device, rounded));
-  EXPECT_FALSE(given.logits == answer_of(source, *device, rounded_at_load(8)).logits);
+  const QuantisedAnswer given = quantised_answer_of(written.directory, *device, {});
+  EXPECT_TRUE(given == quantised_answer_of(source, *device, rounded));
+  EXPECT_FALSE(given.logits == quantised_answer_of(source, *device, rounded_at_load(8)).logits);
 
   fs::remove_all(written.directory);
   EXPECT_THAT(quantize_error(golden_folder("qwen2_vl/odd_heads"), written),

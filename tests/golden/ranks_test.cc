@@ -78,13 +78,14 @@ TEST(Ranks, TwoAgreeWithTransformers) {
   }
 }
 
-struct Answer {
+struct RankAnswer {
   std::vector<float> logits;
   std::vector<TokenId> tokens;
   std::size_t weight_bytes = 0;
 };
 
-Answer answer(Model& model, Device& device, const std::string& checkpoint, const Golden& golden) {
+RankAnswer answer(Model& model, Device& device, const std::string& checkpoint,
+                  const Golden& golden) {
   const auto media = prepare_golden_images(*model.processor, golden);
   EXPECT_TRUE(media) << media.error().message;
   const auto tokenizer = load_tokenizer(checkpoint);
@@ -96,7 +97,7 @@ Answer answer(Model& model, Device& device, const std::string& checkpoint, const
   auto run = SoloRun::create(*model.network, device, *std::move(prompt), *media, 24);
   EXPECT_TRUE(run) << run.error().message;
   const View logits = (*run)->prefill();
-  Answer answer;
+  RankAnswer answer;
   answer.logits.assign(logits.row<float>(0), logits.row<float>(0) + logits.cols());
   answer.tokens = (*run)->greedy(24);
   answer.weight_bytes = model.shape().weight_bytes;
@@ -117,9 +118,9 @@ TEST(Ranks, TwoAgreeWithOne) {
     const auto device = make_cpu_device(1).value();
     const auto whole = testing::load(directory, *device);
     ASSERT_NE(whole, nullptr);
-    const Answer want = answer(*whole, *device, directory, *golden);
+    const RankAnswer want = answer(*whole, *device, directory, *golden);
 
-    std::array<Answer, 2> got;
+    std::array<RankAnswer, 2> got;
     on_ranks(directory, 2, [&](int rank, Model& model, Device& its) {
       got[static_cast<std::size_t>(rank)] = answer(model, its, directory, *golden);
     });
@@ -150,8 +151,8 @@ TEST(Ranks, KeysAndValuesInBytes) {
       const auto device = make_cpu_device(1).value();
       const auto whole = testing::load(directory, *device, {.compute = DType::kF32, .kv = cache});
       ASSERT_NE(whole, nullptr);
-      const Answer want = answer(*whole, *device, directory, *golden);
-      std::array<Answer, 2> got;
+      const RankAnswer want = answer(*whole, *device, directory, *golden);
+      std::array<RankAnswer, 2> got;
       on_ranks(
           directory, 2,
           [&](int rank, Model& model, Device& its) {

@@ -18,7 +18,7 @@ namespace {
 using testing::golden_folder;
 using ::testing::HasSubstr;
 
-const std::vector<std::string> kCheckpoints = {"mean_short", "cls_long"};
+const std::vector<std::string> kSentenceEncoders = {"mean_short", "cls_long"};
 
 struct Loaded {
   std::unique_ptr<SentenceEncoder> encoder;
@@ -134,7 +134,7 @@ class EncoderGolden : public ::testing::TestWithParam<std::string> {};
 TEST_P(EncoderGolden, EveryStageAgrees) {
   const auto device = testing::make_device(GetParam());
   if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
-  for (const std::string& name : kCheckpoints) {
+  for (const std::string& name : kSentenceEncoders) {
     SCOPED_TRACE(name);
     const std::string directory = golden_folder("minilm/" + name);
     const auto golden = SafetensorsFile::open(directory + "/golden.safetensors");

@@ -10,9 +10,8 @@ namespace {
 
 using testing::expect_goldens;
 using testing::GoldenRequests;
+using testing::kTextCases;
 using testing::settings_of;
-
-const std::vector<std::string> kTextCases = {"text", "multi_turn", "long"};
 
 struct Stateful {
   const char* checkpoint;

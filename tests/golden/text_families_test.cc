@@ -10,24 +10,24 @@ namespace {
 
 using testing::golden_folder;
 
-const std::vector<std::string> kCheckpoints = {
+const std::vector<std::string> kTextCheckpoints = {
     "qwen2/odd_heads",   "qwen2/mixed_window", "llama3/scaled",         "llama3/plain",
     "qwen3/odd_heads",   "qwen3/stretched",    "qwen3_moe/every_layer", "qwen3_moe/some_layers",
     "qwen3_5/odd_heads", "qwen3_5/stretched",  "gemma3/text",           "mistral/wide_heads",
     "mistral/windowed"};
-const std::vector<std::string> kCases = {"text", "multi_turn", "long"};
+const std::vector<std::string> kTextGoldens = {"text", "multi_turn", "long"};
 
 class TextGolden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(TextGolden, EveryStageAgrees) {
   const auto device = testing::make_device(GetParam());
   if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
-  for (const std::string& name : kCheckpoints) {
+  for (const std::string& name : kTextCheckpoints) {
     SCOPED_TRACE(name);
     const std::string directory = golden_folder(name);
     const auto model = testing::load(directory, *device);
     ASSERT_NE(model, nullptr);
-    for (const std::string& golden : kCases)
+    for (const std::string& golden : kTextGoldens)
       testing::expect_golden(*model, *device, directory, golden);
   }
 }
@@ -37,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, TextGolden, ::testing::ValuesIn(testing::f32_d
 
 TEST(TextFamilies, BothFormsOfACheckpointAreOneModel) {
   const auto device = make_reference_device();
-  for (const std::string& name : kCheckpoints) {
+  for (const std::string& name : kTextCheckpoints) {
     SCOPED_TRACE(name);
     const std::string other = ::testing::TempDir() + "/saccade_other_text_form";
     ASSERT_NO_FATAL_FAILURE(testing::write_other_form(golden_folder(name), other));
@@ -50,7 +50,7 @@ TEST(TextFamilies, BothFormsOfACheckpointAreOneModel) {
 
 TEST(TextFamilies, ChunksDoNotChangeTokens) {
   const auto device = make_reference_device();
-  for (const std::string& name : kCheckpoints) {
+  for (const std::string& name : kTextCheckpoints) {
     SCOPED_TRACE(name);
     const auto golden = read_golden(golden_folder(name) + "/golden/multi_turn.safetensors");
     ASSERT_TRUE(golden) << golden.error().message;

@@ -12,47 +12,47 @@ namespace {
 
 using testing::golden_folder;
 
-const std::vector<std::string> kCheckpoints = {"qwen2_vl/odd_heads",
-                                               "qwen2_vl/mixed_window",
-                                               "qwen2_5_vl/odd_heads",
-                                               "qwen2_5_vl/wide_window",
-                                               "llava_onevision/newlines",
-                                               "llava_onevision/scaled",
-                                               "internvl2/internlm2",
-                                               "internvl2/big_tower",
-                                               "internvl2/current",
-                                               "internvl2/phi3",
-                                               "internvl3/hf3",
-                                               "internvl3/own3",
-                                               "internvl3/hf35",
-                                               "internvl3/own35",
-                                               "paligemma/first",
-                                               "paligemma/second",
-                                               "phi_3_vision/su",
-                                               "phi_3_vision/longrope",
-                                               "smolvlm2/thirds",
-                                               "smolvlm2/halves",
-                                               "smolvlm2/fifths",
-                                               "qwen3_vl/odd_heads",
-                                               "qwen3_vl/wide_rows",
-                                               "qwen3_vl_moe/every_layer",
-                                               "qwen3_vl_moe/some_layers",
-                                               "qwen3_5_vl/odd_heads",
-                                               "qwen3_5_vl/wide_rows",
-                                               "gemma3/pooled",
-                                               "gemma3/classes",
-                                               "mistral3/squares",
-                                               "mistral3/ninths",
-                                               "pixtral/rows",
-                                               "pixtral/short",
-                                               "glm4v/odd_heads",
-                                               "glm4v/biased_tower",
-                                               "minicpmv/slices",
-                                               "minicpmv/plain",
-                                               "minicpmv/fine",
-                                               "mllama/quarters",
-                                               "mllama/thirds"};
-const std::vector<std::string> kCases = {"text", "one_image", "three_images", "multi_turn"};
+const std::vector<std::string> kVisionCheckpoints = {"qwen2_vl/odd_heads",
+                                                     "qwen2_vl/mixed_window",
+                                                     "qwen2_5_vl/odd_heads",
+                                                     "qwen2_5_vl/wide_window",
+                                                     "llava_onevision/newlines",
+                                                     "llava_onevision/scaled",
+                                                     "internvl2/internlm2",
+                                                     "internvl2/big_tower",
+                                                     "internvl2/current",
+                                                     "internvl2/phi3",
+                                                     "internvl3/hf3",
+                                                     "internvl3/own3",
+                                                     "internvl3/hf35",
+                                                     "internvl3/own35",
+                                                     "paligemma/first",
+                                                     "paligemma/second",
+                                                     "phi_3_vision/su",
+                                                     "phi_3_vision/longrope",
+                                                     "smolvlm2/thirds",
+                                                     "smolvlm2/halves",
+                                                     "smolvlm2/fifths",
+                                                     "qwen3_vl/odd_heads",
+                                                     "qwen3_vl/wide_rows",
+                                                     "qwen3_vl_moe/every_layer",
+                                                     "qwen3_vl_moe/some_layers",
+                                                     "qwen3_5_vl/odd_heads",
+                                                     "qwen3_5_vl/wide_rows",
+                                                     "gemma3/pooled",
+                                                     "gemma3/classes",
+                                                     "mistral3/squares",
+                                                     "mistral3/ninths",
+                                                     "pixtral/rows",
+                                                     "pixtral/short",
+                                                     "glm4v/odd_heads",
+                                                     "glm4v/biased_tower",
+                                                     "minicpmv/slices",
+                                                     "minicpmv/plain",
+                                                     "minicpmv/fine",
+                                                     "mllama/quarters",
+                                                     "mllama/thirds"};
+const std::vector<std::string> kVisionGoldens = {"text", "one_image", "three_images", "multi_turn"};
 // Of families that take videos; one of each on every device, all of them on one.
 const std::vector<std::string> kVideoCheckpoints = {
     "qwen2_vl/odd_heads",       "qwen2_5_vl/wide_window", "qwen3_vl/odd_heads",
@@ -72,12 +72,12 @@ class VisionGolden : public ::testing::TestWithParam<std::string> {};
 TEST_P(VisionGolden, EveryStageAgrees) {
   const auto device = testing::make_device(GetParam());
   if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
-  for (const std::string& name : kCheckpoints) {
+  for (const std::string& name : kVisionCheckpoints) {
     SCOPED_TRACE(name);
     const std::string directory = golden_folder(name);
     const auto model = testing::load(directory, *device);
     ASSERT_NE(model, nullptr);
-    for (const std::string& golden : kCases)
+    for (const std::string& golden : kVisionGoldens)
       testing::expect_golden(*model, *device, directory, golden);
   }
 }
@@ -121,7 +121,7 @@ TEST(VisionFamilies, EveryStageOfVideosOfOtherCheckpointsAgrees) {
 
 TEST(VisionFamilies, BothFormsOfACheckpointAreOneModel) {
   const auto device = make_reference_device();
-  for (const std::string& name : kCheckpoints) {
+  for (const std::string& name : kVisionCheckpoints) {
     SCOPED_TRACE(name);
     const std::string directory = golden_folder(name);
     if (!std::filesystem::exists(directory + "/other_form")) continue;  // tensors differ, not names
@@ -137,7 +137,7 @@ TEST(VisionFamilies, BothFormsOfACheckpointAreOneModel) {
 // Chunks of a prompt, however small, lead to the same tokens.
 TEST(VisionFamilies, ChunksDoNotChangeTokens) {
   const auto device = make_reference_device();
-  for (const std::string& name : kCheckpoints) {
+  for (const std::string& name : kVisionCheckpoints) {
     SCOPED_TRACE(name);
     const std::string directory = golden_folder(name);
     const auto tokenizer = load_tokenizer(directory);

@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kGood = 16;    // tokens of an image
 constexpr std::int64_t kBroken = 12;  // of one that the encoder will not have
 
-struct Ended {
+struct RequestEnd {
   std::vector<TokenId> tokens;
   FinishReason finish = FinishReason::kNone;
   ErrorCode code = ErrorCode::kInternal;
@@ -50,7 +50,7 @@ class EncoderFailures : public testing::TestWithParam<EncoderCache> {
     const auto id = engine_->submit(
         std::move(request),
         [this](RequestId of, Delta&& delta, const RequestUsage&, const RequestTimes&) {
-          Ended& to = ended_[of];
+          RequestEnd& to = ended_[of];
           EXPECT_EQ(to.finish, FinishReason::kNone) << "a delta after the last one";
           to.tokens.insert(to.tokens.end(), delta.tokens.begin(), delta.tokens.end());
           to.finish = delta.finish;
@@ -84,7 +84,7 @@ class EncoderFailures : public testing::TestWithParam<EncoderCache> {
   std::unique_ptr<Device> device_ = make_reference_device();
   FakeModel model_;
   std::unique_ptr<LocalEngine> engine_;
-  std::map<RequestId, Ended> ended_;
+  std::map<RequestId, RequestEnd> ended_;
 };
 
 TEST_P(EncoderFailures, AreTheAnswerOfWhoWaits) {

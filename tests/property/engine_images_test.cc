@@ -36,7 +36,7 @@ class LazyImage final : public ImageSource {
   bool broken_;
 };
 
-struct Ended {
+struct ImageRequestEnd {
   std::vector<TokenId> tokens;
   FinishReason finish = FinishReason::kNone;
   ErrorCode code = ErrorCode::kInternal;
@@ -78,7 +78,7 @@ class EngineImages : public testing::TestWithParam<EncoderCache> {
     const auto id = engine_->submit(
         std::move(request),
         [this](RequestId of, Delta&& delta, const RequestUsage&, const RequestTimes&) {
-          Ended& to = ended_[of];
+          ImageRequestEnd& to = ended_[of];
           to.tokens.insert(to.tokens.end(), delta.tokens.begin(), delta.tokens.end());
           to.finish = delta.finish;
           to.code = delta.error_code;
@@ -102,7 +102,7 @@ class EngineImages : public testing::TestWithParam<EncoderCache> {
   std::unique_ptr<Device> device_ = make_reference_device();
   std::unique_ptr<FakeModel> model_;
   std::unique_ptr<LocalEngine> engine_;
-  std::map<RequestId, Ended> ended_;
+  std::map<RequestId, ImageRequestEnd> ended_;
   std::atomic<int> open_ = 0;
   std::atomic<int> loads_ = 0;
 };

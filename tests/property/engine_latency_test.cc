@@ -18,7 +18,7 @@
 namespace saccade {
 namespace {
 
-constexpr std::int64_t kImageTokens = 64;
+constexpr std::int64_t kLargeImageTokens = 64;
 
 // What things take, in seconds. A forward reads the weights and computes its rows, whatever takes
 // longer; a stage computes its patches.
@@ -31,7 +31,7 @@ struct Costs {
   double noise = 0.05;  // up to so much longer or shorter
   bool cuts = false;    // stages into pieces
   double hiccups = 0;   // share of forwards and stages that take three times as long
-  double encode() const { return stages * 4 * kImageTokens * patch; }
+  double encode() const { return stages * 4 * kLargeImageTokens * patch; }
 };
 
 class Simulation {
@@ -54,8 +54,8 @@ class Simulation {
         fake_request(std::vector<TokenId>(static_cast<std::size_t>(prompt), 7), {}, tokens));
   }
   RequestId image(std::int64_t tokens = 1) {
-    std::vector<TokenId> ids(static_cast<std::size_t>(kImageTokens + 12), 8);
-    return submit(fake_request(std::move(ids), {{4, next_image_++, kImageTokens}}, tokens));
+    std::vector<TokenId> ids(static_cast<std::size_t>(kLargeImageTokens + 12), 8);
+    return submit(fake_request(std::move(ids), {{4, next_image_++, kLargeImageTokens}}, tokens));
   }
   // False: nothing to do; time goes on a little.
   bool step() {
@@ -101,7 +101,7 @@ class Simulation {
     FakeModelOptions made;
     made.layers = {{LayerKind::kFull, 0, 1, 4}};
     made.hidden = 4;
-    made.max_image_tokens = kImageTokens;
+    made.max_image_tokens = kLargeImageTokens;
     made.encoder_stages = costs_.stages;
     made.cut_stages = costs_.cuts;
     made.on_forward = [this](const Batch& batch) {
@@ -217,7 +217,7 @@ TEST(EngineLatency, TextBesideImagesKeepsToTheTarget) {
       const Beside alone = beside(quiet, costs, 0, 500);
       Simulation busy(costs, target(27), 1);
       const Beside with = beside(busy, costs, 0.6, 500);
-      const double layer = 4 * kImageTokens * costs.patch;
+      const double layer = 4 * kLargeImageTokens * costs.patch;
       EXPECT_LE(at_share(with.gaps, 0.99), 1.3 * at_share(alone.gaps, 0.99) + layer);
       EXPECT_LE(at_share(with.gaps, 0.5), 0.027 * (1 + costs.noise));
       EXPECT_GT(with.images.size(), 30u);
@@ -269,7 +269,7 @@ TEST(EngineLatency, WithoutDecodeTheEncoderIsNotHeldBack) {
     const double begin = simulation.now();
     for (int i = 0; i < 10; ++i) simulation.image();
     while (simulation.unfinished() > 0) simulation.step();
-    const double prefill = costs.fixed + costs.row * (kImageTokens + 12);
+    const double prefill = costs.fixed + costs.row * (kLargeImageTokens + 12);
     EXPECT_LE(simulation.now() - begin, 10 * (costs.encode() + prefill) + 0.01);
   }
 }
