@@ -45,8 +45,13 @@ elseif(SACCADE_FLASHINFER AND NOT SACCADE_FLASHINFER STREQUAL "none")
 else()
   message(STATUS "no FlashInfer: own attention only; `scripts/fetch-flashinfer` fetches it (about 62 MB)")
 endif()
-# Its files take 3 GB of memory each.
-set_property(GLOBAL APPEND PROPERTY JOB_POOLS flashinfer=1)
+# Its files take 3.3 GB of memory each.
+cmake_host_system_information(RESULT memory QUERY TOTAL_PHYSICAL_MEMORY)
+math(EXPR at_once "${memory} / 6000")
+if(at_once LESS 1)
+  set(at_once 1)
+endif()
+set_property(GLOBAL APPEND PROPERTY JOB_POOLS flashinfer=${at_once})
 
 # A cache serves nvcc's objects as it does the compiler's. By what headers say, and not by what the preprocessor makes of
 # them: that differs from architecture to architecture. nvcc is known by its bytes, for it is unpacked anew for every clone.
