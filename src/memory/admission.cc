@@ -17,7 +17,7 @@ Quota decide(std::span<const GroupDemand> demands, std::int64_t available_large,
   std::int64_t most = 0;
   std::int64_t least = 0;
   std::int64_t alone = 0;  // what an empty pool would have to give
-  bool most_fits = true;
+  bool max_fits = true;
   bool least_fits = true;
   for (const GroupDemand& demand : demands) {
     const std::int64_t apart = larges_for(demand.pages - demand.own_stray, demand.ratio);
@@ -27,7 +27,7 @@ Quota decide(std::span<const GroupDemand> demands, std::int64_t available_large,
       quota.verdict = Admission::kNever;
       return quota;
     }
-    most_fits = most_fits && apart <= demand.available_large;
+    max_fits = max_fits && apart <= demand.available_large;
     least_fits = least_fits && packed <= demand.available_large;
     most += std::max<std::int64_t>(0, apart - demand.reserved);
     least += std::max<std::int64_t>(0, packed - demand.reserved);
@@ -37,12 +37,12 @@ Quota decide(std::span<const GroupDemand> demands, std::int64_t available_large,
     quota.verdict = Admission::kNever;
     return quota;
   }
-  most_fits = most_fits && most <= available_large;
+  max_fits = max_fits && most <= available_large;
   least_fits = least_fits && least <= available_large;
   if (!least_fits) return quota;  // later
   quota.verdict = Admission::kNow;
   for (const GroupDemand& demand : demands) {
-    const std::int64_t stray = most_fits ? demand.own_stray : demand.stray;
+    const std::int64_t stray = max_fits ? demand.own_stray : demand.stray;
     quota.large.push_back(larges_for(demand.pages - stray, demand.ratio));
   }
   return quota;

@@ -1,5 +1,7 @@
 #include "memory/embedding_store.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace saccade {
@@ -21,28 +23,32 @@ EmbeddingStore::EmbeddingStore(std::int64_t capacity_bytes, std::int64_t page_by
       pages_(capacity_bytes / page_bytes) {
   CHECK(page_bytes > 0 && capacity_bytes >= 0, "{} bytes in pages of {}", capacity_bytes,
         page_bytes);
-  for (auto page = static_cast<EmbeddingPage>(pages_ - 1); page >= 0; --page) {
-    free_.push_back(page);
-  }
+}
+
+std::int64_t EmbeddingStore::free_pages() const {
+  return static_cast<std::int64_t>(free_.size()) + pages_ - touched_;
 }
 
 std::int64_t EmbeddingStore::available_bytes() const {
-  return (static_cast<std::int64_t>(free_.size()) + cached_pages_) * page_bytes_;
+  return (free_pages() + cached_pages_) * page_bytes_;
 }
 
 bool EmbeddingStore::insert(const Digest& key, std::int64_t bytes) {
   CHECK(!contains(key), "{} is there already", to_hex(key));
   const std::int64_t wanted = pages_for(bytes);
-  if (wanted > static_cast<std::int64_t>(free_.size()) + cached_pages_) return false;
-  while (static_cast<std::int64_t>(free_.size()) < wanted) {
+  if (wanted > free_pages() + cached_pages_) return false;
+  while (free_pages() < wanted) {
     remove(entries_.find(lru_.front()));
     ++evictions_;
   }
   Entry& entry = entries_[key];
   entry.bytes = bytes;
   entry.leases = 1;
-  entry.pages.assign(free_.end() - wanted, free_.end());
-  free_.resize(free_.size() - static_cast<std::size_t>(wanted));
+  const std::int64_t again = std::min(wanted, static_cast<std::int64_t>(free_.size()));
+  entry.pages.assign(free_.end() - again, free_.end());
+  free_.resize(free_.size() - static_cast<std::size_t>(again));
+  while (static_cast<std::int64_t>(entry.pages.size()) < wanted)
+    entry.pages.push_back(static_cast<EmbeddingPage>(touched_++));
   leased_pages_ += wanted;
   used_bytes_ += bytes;
   return true;
@@ -105,7 +111,7 @@ void EmbeddingStore::clear() {
 }
 
 void EmbeddingStore::check() const {
-  std::vector<std::uint8_t> owned(static_cast<std::size_t>(pages_));
+  std::vector<std::uint8_t> owned(static_cast<std::size_t>(touched_));
   std::int64_t leased = 0;
   std::int64_t cached = 0;
   std::int64_t used = 0;
@@ -121,8 +127,8 @@ void EmbeddingStore::check() const {
   CHECK(leased == leased_pages_ && cached == cached_pages_ && used == used_bytes_,
         "{} leased, {} cached pages, {} bytes used; counted {}, {}, {}", leased_pages_,
         cached_pages_, used_bytes_, leased, cached, used);
-  CHECK(static_cast<std::int64_t>(free_.size()) + leased + cached == pages_, "{} pages of {}",
-        static_cast<std::int64_t>(free_.size()) + leased + cached, pages_);
+  CHECK(free_pages() + leased + cached == pages_, "{} pages of {}", free_pages() + leased + cached,
+        pages_);
 }
 
 }  // namespace saccade

@@ -68,11 +68,13 @@ class EmbeddingStore {
   };
   using Entries = std::unordered_map<Digest, Entry, DigestHash>;
   void remove(Entries::iterator entry);
+  std::int64_t free_pages() const;
 
   std::int64_t capacity_bytes_;
   std::int64_t page_bytes_;
   std::int64_t pages_;
-  std::vector<EmbeddingPage> free_;
+  std::int64_t touched_ = 0;         // pages below it have been an entry's
+  std::vector<EmbeddingPage> free_;  // of those
   Entries entries_;
   std::list<Digest> lru_;  // unleased, oldest first
   std::int64_t leased_pages_ = 0;

@@ -3,8 +3,8 @@
 namespace saccade {
 namespace {
 
-constexpr std::int64_t kMostLayers = 4096;
-constexpr std::int64_t kMostOfAny = std::int64_t{1} << 24;  // heads, window, hidden, state bytes
+constexpr std::int64_t kMaxLayers = 4096;
+constexpr std::int64_t kMaxOfAny = std::int64_t{1} << 24;  // heads, window, hidden, state bytes
 
 Result<CacheKind> parse_kind(std::string_view name) {
   if (name == "full") return CacheKind::kFull;
@@ -33,17 +33,17 @@ Result<LayerSpec> parse_layer(const json::object& from, std::int64_t dtype_bytes
   TRY(const std::string kind, json::get_string(from, "kind"));
   TRY(layer.kind, parse_kind(kind));
   if (layer.kind == CacheKind::kState) {
-    TRY(layer.state_bytes, get_bounded(from, "state_bytes", kMostOfAny));
+    TRY(layer.state_bytes, get_bounded(from, "state_bytes", kMaxOfAny));
     return layer;
   }
   if (layer.kind == CacheKind::kVisionEmbedding) {
-    TRY(layer.hidden, get_bounded(from, "hidden", kMostOfAny));
+    TRY(layer.hidden, get_bounded(from, "hidden", kMaxOfAny));
     return layer;
   }
   TRY(layer.kv_heads, get_bounded(from, "kv_heads", 4096));
   TRY(layer.head_dim, get_bounded(from, "head_dim", 4096));
   if (layer.kind == CacheKind::kSlidingWindow) {
-    TRY(layer.window, get_bounded(from, "window", kMostOfAny));
+    TRY(layer.window, get_bounded(from, "window", kMaxOfAny));
   }
   return layer;
 }
@@ -55,10 +55,10 @@ Result<void> add_layers(const json::value& from, std::int64_t dtype_bytes, Cache
   const json::object& object = from.get_object();
   TRY(const LayerSpec layer, parse_layer(object, dtype_bytes));
   TRY(const std::int64_t count, json::get_int_or(object, "count", 1));
-  const std::int64_t room = kMostLayers - static_cast<std::int64_t>(shape.layers.size());
+  const std::int64_t room = kMaxLayers - static_cast<std::int64_t>(shape.layers.size());
   if (count < 1 || count > room) {
     return fail(ErrorCode::kInvalid, "count is {}, and a model has 1 to {} layers", count,
-                kMostLayers);
+                kMaxLayers);
   }
   shape.layers.insert(shape.layers.end(), static_cast<std::size_t>(count), layer);
   return {};
@@ -75,9 +75,9 @@ Result<CacheShape> parse_cache_shape(const json::value& parsed) {
   TRY(shape.name, json::get_string(from, "name"));
   TRY(shape.source, json::get_string_or(from, "source", ""));
   TRY(shape.image_tokens, json::get_int_or(from, "image_tokens", 0));
-  if (shape.image_tokens < 0 || shape.image_tokens > kMostOfAny) {
+  if (shape.image_tokens < 0 || shape.image_tokens > kMaxOfAny) {
     return fail(ErrorCode::kInvalid, "image_tokens is {}, allowed 0 to {}", shape.image_tokens,
-                kMostOfAny);
+                kMaxOfAny);
   }
   TRY(const std::int64_t dtype_bytes, json::get_int_or(from, "dtype_bytes", 2));
   if (dtype_bytes < 1 || dtype_bytes > 8) {

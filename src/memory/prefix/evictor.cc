@@ -8,7 +8,7 @@
 namespace saccade {
 namespace {
 
-constexpr std::int64_t kMostDepth = std::int64_t{0xffffffff};
+constexpr std::int64_t kMaxDepth = std::int64_t{0xffffffff};
 constexpr std::int64_t kStaleAllowed = 1024;  // besides as many as there are others
 constexpr std::size_t kSpareTurns = 16;
 constexpr std::size_t kSpareEntries = 4096;  // of a turn
@@ -57,10 +57,10 @@ void EvictionQueue::keep_memory(Turn& turn) {
 
 void EvictionQueue::add(std::int32_t id, const EvictionKey& key) {
   CHECK(!contains(id), "{} is queued already", id);
-  CHECK(key.stamp >= 0 && key.depth >= 0 && key.depth <= kMostDepth, "stamp {}, depth {}",
-        key.stamp, key.depth);
+  CHECK(key.stamp >= 0 && key.depth >= 0 && key.depth <= kMaxDepth, "stamp {}, depth {}", key.stamp,
+        key.depth);
   tickets_[index(id)] = ++last_ticket_;
-  const auto shallowness = static_cast<std::uint64_t>(kMostDepth - key.depth);
+  const auto shallowness = static_cast<std::uint64_t>(kMaxDepth - key.depth);
   turn_at(when_of(key)).add({shallowness << 32 | static_cast<std::uint32_t>(id), last_ticket_});
   ++queued_;
   ++stored_;

@@ -11,7 +11,7 @@ namespace saccade {
 namespace {
 
 constexpr std::size_t kFirstSlots = 1024;
-constexpr std::int64_t kMostTokens = (1 << 13) - 1;  // what a node has room for
+constexpr std::int64_t kMaxTokens = (1 << 13) - 1;  // what a node has room for
 
 std::uint32_t key_of(std::uint64_t chain) { return static_cast<std::uint32_t>(chain); }
 
@@ -43,7 +43,7 @@ std::uint64_t chain_of(std::uint64_t parent, const BlockContent& content) {
 
 PrefixCache::PrefixCache(int groups, std::int64_t block_tokens)
     : groups_(groups), block_tokens_(block_tokens), slots_(kFirstSlots) {
-  CHECK(block_tokens > 0 && block_tokens <= kMostTokens, "{} tokens a block", block_tokens);
+  CHECK(block_tokens > 0 && block_tokens <= kMaxTokens, "{} tokens a block", block_tokens);
   CHECK(groups > 0 && groups <= std::numeric_limits<std::int16_t>::max(), "{} groups", groups);
 }
 
