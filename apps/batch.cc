@@ -66,7 +66,7 @@ Result<int> run_batch(BatchFlags& flags) {
   TRY_DO(fetch_checkpoint(flags.server));
   const serve::ServeSettings& settings = flags.server.settings;
   // As many again as run wait, so that none of the places is ever empty.
-  flags.files.most_in_flight = static_cast<std::size_t>(settings.engine.max_sequences) * 2;
+  flags.files.max_in_flight = static_cast<std::size_t>(settings.engine.max_sequences) * 2;
   flags.files.max_line_bytes = settings.max_body_bytes;
   flags.files.drain_time = settings.drain_time;
 

@@ -70,13 +70,13 @@ struct Row {
 constexpr double kBeside = 1.5e9;
 
 Result<Row> row_of(std::string name, const Checkpoint& checkpoint, const Machine& machine) {
-  TRY(const WeightNumbers numbers, weight_numbers(checkpoint));
-  Row row{std::move(name), numbers.tower > 0, {}};
+  TRY(const ParameterCounts parameters, parameter_counts(checkpoint));
+  Row row{std::move(name), parameters.tower > 0, {}};
   std::ranges::transform(machine.ways, row.ways.begin(), [&](const Way& way) {
     Fit fit;
-    fit.bytes = weight_bytes(numbers, way.options);
+    fit.bytes = weight_bytes(parameters, way.options);
     fit.fits = fit.bytes + kBeside <= machine.free;
-    fit.tokens = 1 / token_seconds(numbers, way.options, machine.bandwidth);
+    fit.tokens = 1 / token_seconds(parameters, way.options, machine.bandwidth);
     return fit;
   });
   return row;

@@ -242,7 +242,7 @@ void add_traffic(CLI::App& cmd, SimulateFlags& f) {
   cmd.add_flag("--repeat", t.repeat, "begin the trace anew until the duration is full");
   cmd.add_option("--speed", t.speed, "of the trace: 2 is gaps half as long")->capture_default_str();
   cmd.add_option("--num-prompts", t.num_prompts, "at most; 0: no limit")
-      ->check(CLI::Range(std::int64_t{0}, simulate::kMostRequests));
+      ->check(CLI::Range(std::int64_t{0}, simulate::kMaxRequests));
   cmd.add_option("--input-tokens", t.input_tokens, "of text, where the trace does not say")
       ->capture_default_str();
   cmd.add_option("--output-tokens", t.output_tokens, "where the trace does not say")

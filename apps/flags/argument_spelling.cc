@@ -14,7 +14,7 @@
 namespace saccade {
 namespace {
 
-constexpr std::size_t kMostKeys = 16;  // of one dotted name
+constexpr std::size_t kMaxKeys = 16;  // of one dotted name
 
 struct Argument {
   std::string name;                  // "--x"; empty: no flag
@@ -76,9 +76,9 @@ class DottedFlags {
     for (std::size_t depth = 0;; ++depth) {
       const std::size_t end = std::min(keys.find('.'), keys.size());
       const std::string_view key = keys.substr(0, end);
-      if (key.empty() || depth == kMostKeys)
+      if (key.empty() || depth == kMaxKeys)
         return fail(ErrorCode::kInvalid, "{}: 1 to {} names with a dot between are required", name,
-                    kMostKeys);
+                    kMaxKeys);
       json::value& place = (*at)[key];
       if (end == keys.size()) {
         put(place, value, appends);

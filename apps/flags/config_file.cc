@@ -8,7 +8,7 @@
 namespace saccade {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
 
 Result<void> take(CLI::App& command, const CLI::ConfigItem& item) {
   std::string name = item.name;
@@ -41,7 +41,7 @@ Result<void> take(CLI::App& command, const CLI::ConfigItem& item) {
 Result<void> read_config_file(CLI::App& command, const std::string& path) {
   CLI::ConfigBase format;
   if (path.ends_with(".yaml") || path.ends_with(".yml")) format.valueSeparator(':');
-  auto text = read_regular_file(path, kMostBytes);
+  auto text = read_regular_file(path, kMaxBytes);
   if (!text) return fail_within("--config", std::move(text).error());
   std::istringstream stream(*std::move(text));
   try {

@@ -21,7 +21,7 @@ void add_gpu_flags(CLI::App& cmd, ServeFlags& f) {
       ->expected(1, -1)
       ->delimiter(',')
       ->check(CLI::Range(1, 65536));
-  cmd.add_option("--max-cudagraph-capture-size", f.most_graph_rows,
+  cmd.add_option("--max-cudagraph-capture-size", f.max_graph_rows,
                  "the largest of them; 0: as --enforce-eager")
       ->check(CLI::Range(0, 65536));
   cmd.add_option("--cuda-libraries", f.settings.device.cuda.libraries,
@@ -67,16 +67,16 @@ void complete_gpu_flags(ServeFlags& f) {
   }
   const std::string_view no_graphs = "a CPU makes no graphs";
   auto& e = f.settings.engine;
-  e.eager = f.eager || f.most_graph_rows == 0;
+  e.eager = f.eager || f.max_graph_rows == 0;
   if (f.eager) idle("--enforce-eager", no_graphs);
   if (!f.graph_rows.empty()) idle("--cudagraph-capture-sizes", no_graphs);
-  if (f.most_graph_rows >= 0) idle("--max-cudagraph-capture-size", no_graphs);
+  if (f.max_graph_rows >= 0) idle("--max-cudagraph-capture-size", no_graphs);
   std::ranges::sort(f.graph_rows);
   f.graph_rows.erase(std::ranges::unique(f.graph_rows).begin(), f.graph_rows.end());
   e.graph_rows = f.graph_rows;
-  if (f.most_graph_rows > 0) {
-    if (e.graph_rows.empty()) e.graph_rows = usual_graph_rows(f.most_graph_rows);
-    std::erase_if(e.graph_rows, [&](std::int64_t rows) { return rows > f.most_graph_rows; });
+  if (f.max_graph_rows > 0) {
+    if (e.graph_rows.empty()) e.graph_rows = usual_graph_rows(f.max_graph_rows);
+    std::erase_if(e.graph_rows, [&](std::int64_t rows) { return rows > f.max_graph_rows; });
     e.eager = e.eager || e.graph_rows.empty();
   }
 }

@@ -43,7 +43,7 @@ struct ServeFlags {
   std::string attention_backend;       // empty: not given
   bool eager = false;
   std::vector<std::int64_t> graph_rows;
-  std::int64_t most_graph_rows = -1;  // below 0: not given
+  std::int64_t max_graph_rows = -1;  // below 0: not given
   LoraFlags lora;
   std::string ttft_target = "2s";
   std::string shared_rows_ttl = "1h";

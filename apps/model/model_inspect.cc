@@ -104,12 +104,12 @@ Result<void> print_plan(Network& network, std::int64_t parameters, DType compute
   const double image_bytes = static_cast<double>(network.scratch_bytes()) - text_bytes;
 
   std::printf("\nmemory plan\n");
-  const double numbers = static_cast<double>(parameters) * static_cast<double>(size_of(compute));
-  line("  weights", fmt::format("{} in {}", bytes_text(numbers), name_of(compute)));
+  const double weights = static_cast<double>(parameters) * static_cast<double>(size_of(compute));
+  line("  weights", fmt::format("{} in {}", bytes_text(weights), name_of(compute)));
   if (quantized.four_bits > 0)
     line("  on a CPU",
          fmt::format("{} with four bits kept",
-                     bytes_text(numbers + static_cast<double>(quantized.four_bit_bytes) -
+                     bytes_text(weights + static_cast<double>(quantized.four_bit_bytes) -
                                 static_cast<double>(quantized.four_bit_weights) *
                                     static_cast<double>(size_of(compute)))));
   line("  KV", fmt::format("{} for one sequence of {} tokens",

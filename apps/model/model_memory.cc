@@ -14,7 +14,7 @@
 namespace saccade {
 namespace {
 
-constexpr std::size_t kMostTokens = std::size_t{1} << 24;  // of one request
+constexpr std::size_t kMaxTokens = std::size_t{1} << 24;  // of one request
 
 struct MemoryFlags {
   std::string shape;
@@ -69,7 +69,7 @@ Result<Workload> load(const MemoryFlags& flags, const CacheShape& shape) {
     request.prefix = workload.trace.hashes_of(row);
     const std::int64_t length = request.text_tokens + request.image_tokens + request.output_tokens;
     const auto limit =
-        flags.max_model_len > 0 ? flags.max_model_len : static_cast<std::int64_t>(kMostTokens);
+        flags.max_model_len > 0 ? flags.max_model_len : static_cast<std::int64_t>(kMaxTokens);
     if (length > limit) {
       ++workload.too_long;
       continue;

@@ -55,7 +55,7 @@ class AttentionCase {
                                static_cast<std::int64_t>(size_of(shape.cache));
     const std::int64_t pools = !in_turn || shape.rows > kFewRows || bench.rehearsal()
                                    ? 1
-                                   : std::clamp<std::int64_t>(kRotated / bytes, 1, kMostPools);
+                                   : std::clamp<std::int64_t>(kRotated / bytes, 1, kMaxPools);
     for (std::int64_t i = 1; i < pools; ++i) {
       pools_.push_back(make_pool());
       args_.layer.blocks = pools_.back().view;
@@ -105,7 +105,7 @@ class AttentionCase {
  private:
   static constexpr std::int64_t kBlock = 16;
   static constexpr std::int64_t kFewRows = 16;
-  static constexpr std::int64_t kMostPools = 64;
+  static constexpr std::int64_t kMaxPools = 64;
   std::int64_t context_of(std::int64_t sequence) const {
     return sequence + 1 == shape_.sequences ? std::max(shape_.context, shape_.longest)
                                             : shape_.context;

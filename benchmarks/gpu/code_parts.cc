@@ -11,8 +11,8 @@ namespace saccade {
 namespace {
 
 constexpr std::int64_t kGroup = 128;
-// Rows of which no weight of codes is made wide for a library, under any class of row counts.
-constexpr std::int64_t kMostFew = 256;
+// So few rows that no 4-bit weight is dequantised for a library, under any class of row counts.
+constexpr std::int64_t kMaxFew = 256;
 
 // A weight as a checkpoint would have it: codes and scales of nothing in particular.
 class StoredCodes {
@@ -105,7 +105,7 @@ void every_form(DeviceBench& bench, const char* name, std::int64_t in, std::int6
     };
     // Of many rows both ways: weights that may not be rounded to bf16 are the own kernel's.
     as(form, DType::kBf16, rows);
-    as(form + " by the own kernel", DType::kF32, above(rows, kMostFew));
+    as(form + " by the own kernel", DType::kF32, above(rows, kMaxFew));
   };
   kept("four bits", StoredMatrix::Format::kGptq, in * out / 2, every);
   // Of bytes the rounding of the rows is part of it.

@@ -18,9 +18,9 @@ using namespace saccade;
 
 constexpr std::int64_t kPages = 100'000;
 constexpr std::int64_t kBlock = 16;
-constexpr std::int64_t kMostSteps = 2048;  // of one set of sequences
-constexpr std::int64_t kChunk = 512;       // tokens
-constexpr std::int64_t kLength = 8192;     // tokens of a sequence
+constexpr std::int64_t kMaxSteps = 2048;  // of one set of sequences
+constexpr std::int64_t kChunk = 512;      // tokens
+constexpr std::int64_t kLength = 8192;    // tokens of a sequence
 
 std::vector<LayerSpec> layers_of(bool mixed) {
   const LayerSpec full{CacheKind::kFull, 0, 8, 128, 0, 2, 0};
@@ -114,9 +114,9 @@ class RunningSequences {
       prompt.positions.assign(1, std::vector<std::int32_t>(300));
       std::iota(prompt.positions[0].begin(), prompt.positions[0].end(), 0);
       request.prompt = std::move(prompt);
-      request.sampling.max_tokens = kMostSteps;
+      request.sampling.max_tokens = kMaxSteps;
       sequences_.push_back(
-          std::make_unique<Sequence>(std::move(request), "bench", 0, kBlock, 300 + kMostSteps));
+          std::make_unique<Sequence>(std::move(request), "bench", 0, kBlock, 300 + kMaxSteps));
       scheduler_->add(*sequences_.back());
     }
     while (step([](const StepPlan&) {}) < kSequences) {
@@ -142,7 +142,7 @@ void run_steps(benchmark::State& state, RunningSequences& running, const Build& 
   std::int64_t steps = 0;
   for (auto _ : state) {
     running.step(build);
-    if (++steps % 1024 != 0) continue;  // fewer than kMostSteps
+    if (++steps % 1024 != 0) continue;  // fewer than kMaxSteps
     state.PauseTiming();
     running.begin();
     state.ResumeTiming();

@@ -159,7 +159,7 @@ class Bench {
     settings.steps_in_flight = arguments_.steps_in_flight;
     settings.speculation = speculation;
     std::optional<ToldNetwork> guessing;
-    if (draft_ && speculation.most_tokens > 0) {
+    if (draft_ && speculation.max_tokens > 0) {
       const bool likes = arguments_.truth < 0;
       guessing.emplace(*draft_->network, likes ? std::vector<Tokens>() : texts_, arguments_.truth);
       settings.draft = &*guessing;

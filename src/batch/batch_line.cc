@@ -6,7 +6,7 @@ namespace saccade::batch {
 namespace {
 
 constexpr std::size_t kDeepestBody = 64;  // as requests over HTTP, one level further in
-constexpr std::size_t kMostIdBytes = 512;
+constexpr std::size_t kMaxIdBytes = 512;
 constexpr int kOk = 200;
 constexpr std::string_view kAnswerBegin = R"({"id":"batch_req_)";
 
@@ -49,10 +49,10 @@ tl::expected<BatchLine, LineError> read_line(std::string_view text, std::int64_t
   const json::string* const id = text_of(*line, "custom_id");
   if (id == nullptr)
     return refused("missing_required_parameter", number, "'custom_id' is required, as a string");
-  if (id->size() > kMostIdBytes)
+  if (id->size() > kMaxIdBytes)
     return refused(
         "invalid_custom_id", number,
-        fmt::format("'custom_id' has {} bytes, {} are possible", id->size(), kMostIdBytes));
+        fmt::format("'custom_id' has {} bytes, {} are possible", id->size(), kMaxIdBytes));
   made.custom_id = *id;
   const json::string* const method = text_of(*line, "method");
   if (method == nullptr || *method != "POST")

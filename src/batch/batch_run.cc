@@ -167,7 +167,7 @@ void Run::look_at_signals() {
 }
 
 Result<void> Run::ask_more() {
-  while (in_flight_.size() < settings_.most_in_flight) {
+  while (in_flight_.size() < settings_.max_in_flight) {
     if (waiting_for_room_ && !in_flight_.empty()) return {};
     waiting_for_room_ = false;
     TRY(const std::optional<NextLine> next, next_line());

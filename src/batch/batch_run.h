@@ -16,7 +16,7 @@ namespace saccade::batch {
 struct BatchSettings {
   std::string input;
   std::string output;
-  std::size_t most_in_flight = 128;        // lines that are asked and not yet answered
+  std::size_t max_in_flight = 128;         // lines that are asked and not yet answered
   std::size_t max_line_bytes = 64u << 20;  // over it 413; a body's limit over HTTP
   std::chrono::seconds drain_time{30};     // for what runs when it is told to end
 };

@@ -10,8 +10,8 @@
 namespace saccade::bench {
 namespace {
 
-constexpr double kMostSeconds = 1e8;              // three years
-constexpr std::size_t kMostPrompts = 10'000'000;  // a negative number wraps far above it
+constexpr double kMaxSeconds = 1e8;              // three years
+constexpr std::size_t kMaxPrompts = 10'000'000;  // a negative number wraps far above it
 
 bool is_chat(const TargetChoice& choice) { return choice.backend.ends_with("-chat"); }
 
@@ -155,14 +155,14 @@ Result<void> check(const ServeSettings& s) {
   for (const std::int64_t level : s.load.levels)
     require(level > 0, fmt::format("--num-concurrency {} must be above 0", level));
   require(s.load.threads >= 1 && s.load.threads <= 256, "--threads must be 1 to 256");
-  require(s.data.num_prompts >= 1 && s.data.num_prompts <= kMostPrompts,
-          fmt::format("--num-prompts must be 1 to {}", kMostPrompts));
+  require(s.data.num_prompts >= 1 && s.data.num_prompts <= kMaxPrompts,
+          fmt::format("--num-prompts must be 1 to {}", kMaxPrompts));
   require(s.check.repeat >= 1, "--repeat must be at least 1");
   require(s.check.num_warmups >= 0, "--num-warmups must not be negative");
   const auto time = [&](std::string_view flag, double seconds, bool above) {
-    require((above ? seconds > 0 : seconds >= 0) && seconds <= kMostSeconds,
+    require((above ? seconds > 0 : seconds >= 0) && seconds <= kMaxSeconds,
             fmt::format("{} is {}, seconds {} 0 and at most {} are required", flag, seconds,
-                        above ? "above" : "from", kMostSeconds));
+                        above ? "above" : "from", kMaxSeconds));
   };
   time("--duration", s.load.duration_s, false);
   time("--drain-limit", s.load.drain_s, false);

@@ -22,15 +22,15 @@ Pixels scaled(const Pixels& pixels, int side) {
 }
 
 std::string kitty(const Pixels& pixels) {
-  constexpr std::size_t kMostBytes = 4096;  // of base64 in one command
+  constexpr std::size_t kMaxBytes = 4096;  // of base64 in one command
   const std::string data =
       base64_encode({reinterpret_cast<const char*>(pixels.rgb.data()), pixels.rgb.size()});
   std::string out;
-  for (std::size_t at = 0; at < data.size(); at += kMostBytes) {
-    const bool more = at + kMostBytes < data.size();
+  for (std::size_t at = 0; at < data.size(); at += kMaxBytes) {
+    const bool more = at + kMaxBytes < data.size();
     const std::string head =
         at == 0 ? fmt::format("a=T,f=24,s={},v={},q=2,", pixels.width, pixels.height) : "";
-    out += fmt::format("\x1b_G{}m={};{}\x1b\\", head, more ? 1 : 0, data.substr(at, kMostBytes));
+    out += fmt::format("\x1b_G{}m={};{}\x1b\\", head, more ? 1 : 0, data.substr(at, kMaxBytes));
   }
   return out + "\n";
 }

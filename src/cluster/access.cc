@@ -13,10 +13,10 @@ namespace saccade::cluster {
 namespace {
 
 constexpr std::string_view kUnix = "unix:";
-constexpr std::size_t kBlock = 64;            // of SHA-256
-constexpr std::size_t kMostSocketPath = 107;  // sockaddr_un
+constexpr std::size_t kBlock = 64;           // of SHA-256
+constexpr std::size_t kMaxSocketPath = 107;  // sockaddr_un
 constexpr std::size_t kLeastKey = 16;
-constexpr std::size_t kMostKey = 4096;
+constexpr std::size_t kMaxKey = 4096;
 
 }  // namespace
 
@@ -26,18 +26,18 @@ Result<std::string> read_cluster_key(const std::string& path) {
   if (!text) return fail_within("--cluster-key-file", std::move(text).error());
   std::string& key = *text;
   while (!key.empty() && (key.back() == '\n' || key.back() == '\r')) key.pop_back();
-  if (key.size() < kLeastKey || key.size() > kMostKey)
+  if (key.size() < kLeastKey || key.size() > kMaxKey)
     return fail(ErrorCode::kInvalid, "--cluster-key-file {}: a key of {} bytes, {} to {} are taken",
-                path, key.size(), kLeastKey, kMostKey);
+                path, key.size(), kLeastKey, kMaxKey);
   return text;
 }
 
 Result<void> check_address(std::string_view address) {
   if (address.starts_with(kUnix)) {
     const std::size_t path = address.size() - kUnix.size();
-    if (path > 0 && path <= kMostSocketPath) return {};
+    if (path > 0 && path <= kMaxSocketPath) return {};
     return fail(ErrorCode::kInvalid, "{}: a path of 1 to {} bytes is required", address,
-                kMostSocketPath);
+                kMaxSocketPath);
   }
   const std::size_t colon = address.rfind(':');
   unsigned port = 0;

@@ -154,7 +154,7 @@ void EmbeddingExchange::take_found(const std::vector<FoundEncoder>& encoders) {
   }
   for (const FoundEncoder& each : encoders) {
     if (each.fingerprint != settings_.self.fingerprint || pool_.find(each.address)) continue;
-    if (pool_.in_use() >= settings_.most_encoders) break;
+    if (pool_.in_use() >= settings_.max_encoders) break;
     const int encoder = pool_.add(each.address);
     log::info("encoder {} has been found", each.address);
     link_->add(encoder, each.address);

@@ -44,8 +44,8 @@ struct ExchangeSettings {
   bool encoders_first = false;
   ItemSettings items;
   std::uint64_t seed = 0;
-  RowFinder* finder = nullptr;      // asked first, where there is one; outlives the exchange
-  std::size_t most_encoders = 256;  // given and found
+  RowFinder* finder = nullptr;     // asked first, where there is one; outlives the exchange
+  std::size_t max_encoders = 256;  // given and found
 };
 
 struct ExchangeStats {

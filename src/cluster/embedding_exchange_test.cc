@@ -66,7 +66,7 @@ class ExchangeTest : public ::testing::Test {
     settings.items.fallback = tower;
     settings.items.verify_share = verify_share;
     settings.finder = &finder;
-    settings.most_encoders = 4;
+    settings.max_encoders = 4;
     exchange = std::make_unique<EmbeddingExchange>(
         clock, settings, [this](EventThread& made_for, EmbeddingExchange&) {
           thread = &made_for;

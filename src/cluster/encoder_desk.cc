@@ -8,9 +8,9 @@
 namespace saccade::cluster {
 namespace {
 
-constexpr std::size_t kMostRequesters = 4096;  // that are remembered
+constexpr std::size_t kMaxRequesters = 4096;  // that are remembered
 constexpr Nanos kLeastRetry = 50 * kMillisecond;
-constexpr Nanos kMostRetry = 5 * kSecond;
+constexpr Nanos kMaxRetry = 5 * kSecond;
 
 }  // namespace
 
@@ -42,14 +42,13 @@ bool EncoderDesk::admissible(CallId id, const OrderHead& head) {
     refuse(id, Refusal::kIncompatible,
            fmt::format("numerics here are \"{}\", asked for are \"{:.64}\"", self.numerics,
                        head.numerics));
-  } else if (head.rows < 1 || head.rows > settings_.most_rows) {
+  } else if (head.rows < 1 || head.rows > settings_.max_rows) {
     refuse(id, Refusal::kTooLarge,
-           fmt::format("{} rows, this encoder is set up for {}", head.rows, settings_.most_rows));
-  } else if (head.file_bytes.empty() || head.file_bytes.size() > settings_.most_files) {
-    refuse(
-        id, Refusal::kTooLarge,
-        fmt::format("{} files, 1 to {} are taken", head.file_bytes.size(), settings_.most_files));
-  } else if (calls_.size() >= settings_.most_calls) {
+           fmt::format("{} rows, this encoder is set up for {}", head.rows, settings_.max_rows));
+  } else if (head.file_bytes.empty() || head.file_bytes.size() > settings_.max_files) {
+    refuse(id, Refusal::kTooLarge,
+           fmt::format("{} files, 1 to {} are taken", head.file_bytes.size(), settings_.max_files));
+  } else if (calls_.size() >= settings_.max_calls) {
     refuse(id, Refusal::kOverloaded, fmt::format("{} images are open here", calls_.size()),
            kLeastRetry);
   } else {
@@ -60,7 +59,7 @@ bool EncoderDesk::admissible(CallId id, const OrderHead& head) {
 
 void EncoderDesk::ask(CallId id, const OrderHead& head) {
   ++stats_.orders;
-  if (last_seen_.size() < kMostRequesters || last_seen_.contains(head.requester)) {
+  if (last_seen_.size() < kMaxRequesters || last_seen_.contains(head.requester)) {
     std::uint64_t& last = last_seen_[head.requester];
     last = std::max(last, head.stream);
   }
@@ -74,13 +73,13 @@ void EncoderDesk::ask(CallId id, const OrderHead& head) {
   }
   std::uint64_t bytes = 0;
   for (const std::uint64_t file : head.file_bytes) {
-    if (file > settings_.most_media_bytes - bytes)
+    if (file > settings_.max_media_bytes - bytes)
       return refuse(id, Refusal::kTooLarge,
-                    fmt::format("over {} bytes of media", settings_.most_media_bytes));
+                    fmt::format("over {} bytes of media", settings_.max_media_bytes));
     bytes += file;
   }
   const Nanos retry =
-      std::clamp(static_cast<Nanos>(backlog_ms() * kMillisecond) / 2, kLeastRetry, kMostRetry);
+      std::clamp(static_cast<Nanos>(backlog_ms() * kMillisecond) / 2, kLeastRetry, kMaxRetry);
   auto room = media_.reserve(static_cast<std::size_t>(bytes));
   if (!room)
     return refuse(

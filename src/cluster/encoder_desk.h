@@ -83,12 +83,12 @@ class ImageMaker {
 
 struct DeskSettings {
   Greeting self;
-  std::int64_t most_rows = 0;                             // of one image
-  std::size_t row_bytes = std::size_t{256} << 20;         // of all rows: being made, sent, kept
-  std::size_t media_bytes = std::size_t{256} << 20;       // of all media
-  std::size_t most_media_bytes = std::size_t{256} << 20;  // of one order
-  std::size_t most_files = 64;                            // of one order
-  std::size_t most_calls = 1024;
+  std::int64_t max_rows = 0;                             // of one image
+  std::size_t row_bytes = std::size_t{256} << 20;        // of all rows: being made, sent, kept
+  std::size_t media_bytes = std::size_t{256} << 20;      // of all media
+  std::size_t max_media_bytes = std::size_t{256} << 20;  // of one order
+  std::size_t max_files = 64;                            // of one order
+  std::size_t max_calls = 1024;
   Nanos lease = 30 * kSecond;       // that rows are held for an requester who does not take them
   Nanos media_time = 30 * kSecond;  // for the media to come, once asked for
   // Hears of rows that have been made; may be empty. `count`: how many.

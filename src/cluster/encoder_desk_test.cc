@@ -30,7 +30,7 @@ class Desk : public testing::Test, public ImageMaker, public RequesterLink {
   EncoderDesk& desk() {
     if (!desk_) {
       settings.self = {kProtocol, "e", kEpoch, "tower", "numerics", kRow};
-      settings.most_rows = 100;
+      settings.max_rows = 100;
       desk_ = std::make_unique<EncoderDesk>(clock, timers, *this, *this, settings);
     }
     return *desk_;

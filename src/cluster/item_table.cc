@@ -9,15 +9,15 @@
 namespace saccade::cluster {
 namespace {
 
-constexpr std::size_t kMostLosers = 256;
+constexpr std::size_t kMaxLosers = 256;
 constexpr Nanos kStarvedPoll = 5 * kMillisecond;
 constexpr Nanos kLeastItemRetry = 20 * kMillisecond;
-constexpr Nanos kMostItemRetry = kSecond;
+constexpr Nanos kMaxItemRetry = kSecond;
 constexpr Nanos kDeadlineMargin = 50 * kMillisecond;
 // An accepted image of an encoder that is alive: this long, and so many times what it said.
 constexpr Nanos kLongestEncode = 20 * kSecond;
 constexpr Nanos kLongestTimes = 10;
-constexpr double kMostPredictedMs = 1e7;
+constexpr double kMaxPredictedMs = 1e7;
 
 template <typename T>
 bool contains(const std::vector<T>& list, const T& value) {
@@ -167,7 +167,7 @@ void ItemTable::accepted(const AttemptId& id, const Accepted& said) {
   attempt->cached = said.cached;
   pool_.accepted(id.encoder, said.cached);
   const double predicted_ms = said.cached ? 0 : said.backlog_ms + said.predicted_ms;
-  const auto predicted = static_cast<Nanos>(std::clamp(predicted_ms, 0.0, kMostPredictedMs) *
+  const auto predicted = static_cast<Nanos>(std::clamp(predicted_ms, 0.0, kMaxPredictedMs) *
                                             static_cast<double>(kMillisecond));
   watch(id, *attempt, kLongestEncode + kLongestTimes * predicted);
   arm_late(items_.at(attempt->key), predicted);
@@ -420,7 +420,7 @@ bool ItemTable::may_wait(const Item& item) const {
 
 void ItemTable::wait_for_room(Item& item, Nanos retry_after) {
   if (item.retry != 0) return;
-  const Nanos after = std::clamp(retry_after, kLeastItemRetry, kMostItemRetry);
+  const Nanos after = std::clamp(retry_after, kLeastItemRetry, kMaxItemRetry);
   item.retry = timers_.start(clock_.now() + after, [this, key = item.order.key, after] {
     Item& of = items_.at(key);
     of.retry = 0;
@@ -474,7 +474,7 @@ void ItemTable::ready(Item& item, Source source, const AttemptId* winner,
   const std::string from = winner == nullptr ? "an encode of this process" : describe(*winner);
   if (winner != nullptr) end_attempt(*winner, Outcome::kRows);
   for (const AttemptId& other : item.attempts) losers_.push_back({other, digest, from});
-  while (losers_.size() > kMostLosers) losers_.pop_front();
+  while (losers_.size() > kMaxLosers) losers_.pop_front();
   erase(item.order.key);
 }
 

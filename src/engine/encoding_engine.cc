@@ -34,13 +34,13 @@ Result<std::unique_ptr<EncodingEngine>> EncodingEngine::create(const EncodingSet
 EncodingEngine::EncodingEngine(const EncodingSettings& settings, Network& network, Device& device,
                                const Clock& clock)
     : network_(network), device_(device), clock_(clock) {
-  const std::int64_t most_rows = network.shape().max_image_tokens;
-  limits_.max_rows = settings.max_rows > 0 ? std::min(settings.max_rows, most_rows) : most_rows;
+  const std::int64_t max_rows = network.shape().max_image_tokens;
+  limits_.max_rows = settings.max_rows > 0 ? std::min(settings.max_rows, max_rows) : max_rows;
   // In proportion, rounded up, as a server that encodes its own has it.
   limits_.max_patches =
-      most_rows == 0
+      max_rows == 0
           ? 0
-          : (network.shape().max_image_patches * limits_.max_rows + most_rows - 1) / most_rows;
+          : (network.shape().max_image_patches * limits_.max_rows + max_rows - 1) / max_rows;
   limits_.batch_patches = settings.batch_patches;
   lent_ =
       std::make_unique<LentImages>(device, clock, limits_.max_rows, [this] { events_.notify(); });

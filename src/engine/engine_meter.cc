@@ -18,7 +18,7 @@ EngineMeter::EngineMeter(const EngineParts& parts, const Scheduler& scheduler,
     : parts_(parts), scheduler_(scheduler), images_(images) {
   current_.prefix_hit_tokens_by_group.resize(parts.kv->plan().groups.size());
   current_.spec_decode_num_accepted_tokens_per_pos.resize(
-      static_cast<std::size_t>(parts.settings.speculation.most_tokens));
+      static_cast<std::size_t>(parts.settings.speculation.max_tokens));
 }
 
 EngineStats EngineMeter::stats() const {

@@ -151,10 +151,9 @@ Result<void> plan_lengths(EnginePlan& plan, const ModelShape& shape, const KvAll
 Result<void> plan_images(EnginePlan& plan, const ModelShape& shape) {
   const EngineSettings& settings = plan.settings;
   const std::int64_t row_bytes = embedding_row_bytes(shape);
-  const std::int64_t most_rows = shape.max_image_tokens;
+  const std::int64_t max_rows = shape.max_image_tokens;
   // Rows that are attended to across take no places of the text.
-  std::int64_t rows =
-      shape.cross_attends() ? most_rows : std::min(most_rows, settings.max_model_len);
+  std::int64_t rows = shape.cross_attends() ? max_rows : std::min(max_rows, settings.max_model_len);
   if (settings.encoder_cache != EncoderCache::kOverlay) {
     const std::int64_t page_bytes = kEmbeddingPageRows * row_bytes;
     const std::int64_t held =
@@ -172,7 +171,7 @@ Result<void> plan_images(EnginePlan& plan, const ModelShape& shape) {
   plan.encoder.max_rows = rows;
   // In proportion, rounded up: no more scratch than the rows that are left can ask for.
   plan.encoder.max_patches =
-      most_rows == 0 ? 0 : (shape.max_image_patches * rows + most_rows - 1) / most_rows;
+      max_rows == 0 ? 0 : (shape.max_image_patches * rows + max_rows - 1) / max_rows;
   plan.encoder.batch_patches = settings.encoder_batch_patches;
   plan.encoder.stage_seconds = settings.tpot_target_ms / 1e3 * kStageShareOfTarget;
   plan.encoder.piece_seconds = EncoderLimits().piece_seconds;

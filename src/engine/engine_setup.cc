@@ -159,10 +159,10 @@ Result<std::unique_ptr<DraftModel>> make_draft(const EngineParts& parts, const M
   if (settings.draft == nullptr && !settings.speculation.draft.model.empty())
     return fail(ErrorCode::kInvalid, "draft model {}: it has not been loaded",
                 settings.speculation.draft.model);
-  if (settings.draft == nullptr || settings.speculation.most_tokens == 0) return nullptr;
+  if (settings.draft == nullptr || settings.speculation.max_tokens == 0) return nullptr;
   DraftPlan plan;
-  plan.most_tokens = settings.speculation.most_tokens;
-  plan.most_guessed = std::min(settings.max_sequences, parts.draft_rows());
+  plan.max_tokens = settings.speculation.max_tokens;
+  plan.max_guessed = std::min(settings.max_sequences, parts.draft_rows());
   plan.max_sequences = settings.max_sequences;
   plan.length = settings.max_model_len > 0 ? settings.max_model_len : usual_length(shape);
   plan.vocab = shape.vocab;
@@ -182,7 +182,7 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& netwo
     return fail(ErrorCode::kUnsupported, "enable_lora: {} takes no adapters here", shape.family);
   TRY(parts.graph_rows, choose_graph_rows(parts.settings, shape, device));
 
-  if (shape.keeps_state() && parts.settings.speculation.most_tokens > 0)
+  if (shape.keeps_state() && parts.settings.speculation.max_tokens > 0)
     return fail(ErrorCode::kUnsupported,
                 "speculation: {} keeps a state, and what guessed tokens wrote into it cannot be "
                 "taken back",
@@ -222,7 +222,7 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& netwo
     }
   }
 
-  parts.scheduler.most_draft_rows = parts.draft_rows();
+  parts.scheduler.max_draft_rows = parts.draft_rows();
   TRY_DO(network.reserve(device, capacity_of(parts)));
   TRY(parts.sampling,
       SamplingLane::create(device, parts.sampled_rows(), parts.settings.max_logprobs,

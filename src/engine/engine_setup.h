@@ -25,7 +25,7 @@ struct EngineParts : EnginePlan {
   // Guessed tokens of a step, all sequences together: where many run, guessing does not pay.
   std::int64_t draft_rows() const {
     constexpr std::int64_t kMost = 64;
-    const std::int64_t each = settings.speculation.most_tokens;
+    const std::int64_t each = settings.speculation.max_tokens;
     return std::min(each * settings.max_sequences, std::max(each, kMost));
   }
   // Rows that give a token in one step.

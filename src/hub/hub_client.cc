@@ -12,7 +12,7 @@
 namespace saccade::hub {
 namespace {
 
-constexpr int kMostRedirects = 8;
+constexpr int kMaxRedirects = 8;
 
 bool same_host(const net::Url& a, const net::Url& b) {
   return a.scheme == b.scheme && a.host == b.host && a.port == b.port;
@@ -61,8 +61,8 @@ bool is_plain_name(std::string_view name) {
 
 // Of a few folders and a file.
 bool is_plain_path(std::string_view path) {
-  constexpr int kMostFolders = 3;
-  for (int folder = 0; folder <= kMostFolders; ++folder) {
+  constexpr int kMaxFolders = 3;
+  for (int folder = 0; folder <= kMaxFolders; ++folder) {
     const std::size_t slash = path.find('/');
     if (slash == std::string_view::npos) return is_plain_name(path);
     if (!is_plain_name(path.substr(0, slash))) return false;
@@ -102,7 +102,7 @@ net::ClientRequest HubClient::request(const char* method, net::Url url, bool wit
 Result<net::ClientResponse> HubClient::follow(const char* method, net::Url url, bool leave_host,
                                               net::Url* end) {
   const SteadyClock clock;
-  for (int redirect = 0; redirect <= kMostRedirects; ++redirect) {
+  for (int redirect = 0; redirect <= kMaxRedirects; ++redirect) {
     net::ClientRequest next = request(method, url, same_host(url, endpoint_));
     next.deadline = clock.now() + stall_timeout_;
     auto response = client_->send(std::move(next));
@@ -116,7 +116,7 @@ Result<net::ClientResponse> HubClient::follow(const char* method, net::Url url, 
     }
     url = std::move(target);
   }
-  return fail(ErrorCode::kUnavailable, "{}: more than {} redirects", text_of(url), kMostRedirects);
+  return fail(ErrorCode::kUnavailable, "{}: more than {} redirects", text_of(url), kMaxRedirects);
 }
 
 Result<HubClient::Revision> HubClient::list(const std::string& repository,

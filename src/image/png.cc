@@ -95,11 +95,11 @@ class PngReader {
     png_set_read_fn(self.png_, &self, [](png_structp png, png_bytep out, std::size_t count) {
       auto& reader = *static_cast<PngReader*>(png_get_io_ptr(png));
       if (reader.has_all_rows()) {
-        if (count > reader.most_behind_rows_) {
+        if (count > reader.max_behind_rows_) {
           reader.ended_ = true;
           png_longjmp(png, 1);
         }
-        reader.most_behind_rows_ -= count;
+        reader.max_behind_rows_ -= count;
       }
       if (count > reader.rest_.size()) png_error(png, "the data is truncated");
       std::memcpy(out, reader.rest_.data(), count);
@@ -156,7 +156,7 @@ class PngReader {
  private:
   // Behind the last row libpng inflates what is left of the data, a thousand bytes for each of the
   // file, and throws it away. The end of the data needs no more than this.
-  static constexpr std::size_t kMostBehindRows = std::size_t{8} << 10;
+  static constexpr std::size_t kMaxBehindRows = std::size_t{8} << 10;
 
   // Also while libpng asks for more to finish what it calls a row.
   bool has_all_rows() const {
@@ -169,7 +169,7 @@ class PngReader {
   ImageBytes rest_;
   bool info_read_ = false;
   bool ended_ = false;
-  std::size_t most_behind_rows_ = kMostBehindRows;
+  std::size_t max_behind_rows_ = kMaxBehindRows;
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
   std::uint8_t* row_ = nullptr;

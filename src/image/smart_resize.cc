@@ -106,8 +106,8 @@ ImageSize fit_longest(int height, int width, int longest) {
   return {.height = longest, .width = other(longest * aspect)};
 }
 
-std::int64_t most_resized_pixels(std::int64_t factor, std::int64_t min_pixels,
-                                 std::int64_t max_pixels) {
+std::int64_t max_resized_pixels(std::int64_t factor, std::int64_t min_pixels,
+                                std::int64_t max_pixels) {
   // In squares of `factor`: the long side of the thinnest image of `area`.
   const auto longest = [](double area) { return std::sqrt(kMaxAspect * area); };
   const double square = static_cast<double>(factor) * static_cast<double>(factor);

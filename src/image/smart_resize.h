@@ -41,7 +41,7 @@ ImageSize fit_longest(int height, int width, int longest);
 // An upper bound of the area that smart_resize makes of any image. It is over max_pixels where that
 // is small: the short side of a thin image is never under `factor`, and both sides of one that
 // grows are rounded up.
-std::int64_t most_resized_pixels(std::int64_t factor, std::int64_t min_pixels,
-                                 std::int64_t max_pixels);
+std::int64_t max_resized_pixels(std::int64_t factor, std::int64_t min_pixels,
+                                std::int64_t max_pixels);
 
 }  // namespace saccade

@@ -91,20 +91,20 @@ void report_blocks(const Checkpoint& checkpoint, const Weights& weights, DType c
   std::string stored;
   for (const auto& [name, count] : counts)
     stored += fmt::format("{}{} of {}", stored.empty() ? "" : ", ", count, name);
-  const bool by_bytes = types.int8_rows == Int8Rows::kBeforeBlocks;
+  const bool int8_activations = types.int8_rows == Int8Rows::kBeforeBlocks;
   std::vector<std::string_view> four_bits;
   if (counts.contains("Q4_0") && !types.dequantize) four_bits.emplace_back("Q4_0");
-  if (counts.contains("Q4_K") && by_bytes) four_bits.emplace_back("Q4_K");
+  if (counts.contains("Q4_K") && int8_activations) four_bits.emplace_back("Q4_K");
   const bool others = counts.size() > four_bits.size();
   std::string become;
   if (!four_bits.empty())
     become += fmt::format("{} stay{} in four bits where the device multiplies {}; ",
                           fmt::join(four_bits, " and "), four_bits.size() == 1 ? "s" : "",
                           four_bits.size() == 1 ? "it" : "them");
-  if (by_bytes && others)
+  if (int8_activations && others)
     become +=
         fmt::format("{}text layers and the head become int8; ", four_bits.empty() ? "" : "other ");
-  if (by_bytes)
+  if (int8_activations)
     become += "activations before them become int8 too, which --weight-only takes back; ";
   log::info("{}: quantised tensors: {}; {}{} dequantised to {}", checkpoint.directory, stored,
             become, become.empty() ? "all are" : "all else is", name_of(compute));
@@ -149,10 +149,11 @@ Result<WeightTypes> weight_types(DType compute, const Device& device, const Load
   types.weight_only = options.weight_only;
   types.four_bit_text = options.four_bit_text;
   types.int8_rows = options.int8_rows;
-  if (types.int8_rows != Int8Rows::kStated && !device.multiplies_codes_by_int8())
-    return fail(ErrorCode::kUnsupported,
-                "device {} does not multiply bytes by codes of four bits; the CPU does",
-                device.name());
+  if (types.int8_rows != Int8Rows::kStated && !device.multiplies_w4a8())
+    return fail(
+        ErrorCode::kUnsupported,
+        "device {} has no product of int8 activations and 4-bit weights (W4A8); the CPU does",
+        device.name());
   const bool bytes = types.text_layers == DType::kI8 || types.tower_layers == DType::kI8 ||
                      types.head == DType::kI8 || types.int8_rows == Int8Rows::kBeforeBlocks;
   if (bytes && !device.multiplies_int8())

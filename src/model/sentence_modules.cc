@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kMostTokens = 1 << 20;  // over it a length means "no limit"
+constexpr std::int64_t kMaxTokens = 1 << 20;  // over it a length means "no limit"
 
 // The object in a file; an empty one where there is no file.
 Result<json::object> read_object_or_none(const std::string& path) {
@@ -88,7 +88,7 @@ Result<void> read_length(const std::string& path, std::string_view field,
   if (!length) return fail_within(path, std::move(length).error());
   if (*length < 2)
     return fail(ErrorCode::kInvalid, "{}: {} is {}, at least 2 is required", path, field, *length);
-  if (*length <= static_cast<double>(kMostTokens))
+  if (*length <= static_cast<double>(kMaxTokens))
     modules.max_tokens = static_cast<std::int64_t>(*length);
   return {};
 }

@@ -39,7 +39,7 @@ constexpr double kShareInt4 = 0.72;
 // Of a layer, beside its weights: norms, a short text's attention, threads that meet.
 constexpr double kLayerSeconds = 50e-6;
 
-double bytes_per_number(std::optional<DType> type, bool four_bits = false) {
+double bytes_per_parameter(std::optional<DType> type, bool four_bits = false) {
   if (four_bits) return kBytesInt4;
   if (type == DType::kI8) return kBytesInt8;
   return type == DType::kF32 ? 2 * kBytesBf16 : kBytesBf16;
@@ -47,19 +47,19 @@ double bytes_per_number(std::optional<DType> type, bool four_bits = false) {
 
 }  // namespace
 
-Result<WeightNumbers> weight_numbers(const Checkpoint& checkpoint) {
+Result<ParameterCounts> parameter_counts(const Checkpoint& checkpoint) {
   TRY(const UnloadedModel model, create_model(checkpoint));
   const WeightTable table = model.network->weight_table();
-  WeightNumbers numbers;
-  numbers.experts = table.numbers(MatrixRole::kTextLayer, is_expert);
-  numbers.text = table.numbers(MatrixRole::kTextLayer) - numbers.experts +
-                 table.numbers(MatrixRole::kTextGate);
-  numbers.active = numbers.experts > 0 ? active_share(checkpoint.config) : 1;
-  numbers.head = table.numbers(MatrixRole::kHead);
-  numbers.tower = table.numbers(MatrixRole::kTowerLayer);
-  numbers.other = table.numbers(MatrixRole::kOther);
-  numbers.layers = static_cast<std::int64_t>(model.shape().layers.size());
-  return numbers;
+  ParameterCounts parameters;
+  parameters.experts = table.parameters(MatrixRole::kTextLayer, is_expert);
+  parameters.text = table.parameters(MatrixRole::kTextLayer) - parameters.experts +
+                    table.parameters(MatrixRole::kTextGate);
+  parameters.active = parameters.experts > 0 ? active_share(checkpoint.config) : 1;
+  parameters.head = table.parameters(MatrixRole::kHead);
+  parameters.tower = table.parameters(MatrixRole::kTowerLayer);
+  parameters.other = table.parameters(MatrixRole::kOther);
+  parameters.layers = static_cast<std::int64_t>(model.shape().layers.size());
+  return parameters;
 }
 
 Result<Checkpoint> published_checkpoint(const Family& family, std::string_view size) {
@@ -79,30 +79,31 @@ Result<Checkpoint> published_checkpoint(const Family& family, std::string_view s
   return checkpoint;
 }
 
-double weight_bytes(const WeightNumbers& numbers, const LoadOptions& options) {
+double weight_bytes(const ParameterCounts& parameters, const LoadOptions& options) {
   const auto bytes = [](std::int64_t count, double each) {
     return static_cast<double>(count) * each;
   };
-  const double text = bytes_per_number(options.text_layers, options.four_bit_text);
-  return bytes(numbers.text + numbers.experts, text) +
-         bytes(numbers.head, bytes_per_number(options.head)) +
-         bytes(numbers.tower, bytes_per_number(options.tower_layers)) +
-         bytes(numbers.other, kBytesBf16);
+  const double text = bytes_per_parameter(options.text_layers, options.four_bit_text);
+  return bytes(parameters.text + parameters.experts, text) +
+         bytes(parameters.head, bytes_per_parameter(options.head)) +
+         bytes(parameters.tower, bytes_per_parameter(options.tower_layers)) +
+         bytes(parameters.other, kBytesBf16);
 }
 
-double token_bytes(const WeightNumbers& numbers, const LoadOptions& options) {
-  const double text =
-      static_cast<double>(numbers.text) + static_cast<double>(numbers.experts) * numbers.active;
-  return text * bytes_per_number(options.text_layers, options.four_bit_text) +
-         static_cast<double>(numbers.head) * bytes_per_number(options.head);
+double token_bytes(const ParameterCounts& parameters, const LoadOptions& options) {
+  const double text = static_cast<double>(parameters.text) +
+                      static_cast<double>(parameters.experts) * parameters.active;
+  return text * bytes_per_parameter(options.text_layers, options.four_bit_text) +
+         static_cast<double>(parameters.head) * bytes_per_parameter(options.head);
 }
 
-double token_seconds(const WeightNumbers& numbers, const LoadOptions& options, double bandwidth) {
+double token_seconds(const ParameterCounts& parameters, const LoadOptions& options,
+                     double bandwidth) {
   const double share = options.four_bit_text               ? kShareInt4
                        : options.text_layers == DType::kI8 ? kShareInt8
                                                            : kShareBf16;
-  return token_bytes(numbers, options) / (bandwidth * share) +
-         static_cast<double>(numbers.layers) * kLayerSeconds;
+  return token_bytes(parameters, options) / (bandwidth * share) +
+         static_cast<double>(parameters.layers) * kLayerSeconds;
 }
 
 }  // namespace saccade

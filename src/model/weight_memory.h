@@ -11,8 +11,8 @@
 
 namespace saccade {
 
-// How many numbers a model has, by what becomes of them.
-struct WeightNumbers {
+// How many parameters a model has, by what becomes of them.
+struct ParameterCounts {
   std::int64_t text = 0;     // of the text's layers, experts aside
   std::int64_t experts = 0;  // of all of them
   double active = 1;         // the share of its experts that a token goes through
@@ -25,19 +25,20 @@ struct WeightNumbers {
 };
 
 // Of a model that generates text; kUnsupported of a sentence encoder.
-Result<WeightNumbers> weight_numbers(const Checkpoint& checkpoint);
+Result<ParameterCounts> parameter_counts(const Checkpoint& checkpoint);
 
 // The small files of a published size of a family, as make-dummy writes them. The directory is
 // empty: it is for what reads no tokenizer.
 Result<Checkpoint> published_checkpoint(const Family& family, std::string_view size);
 
 // In memory once they are loaded on a CPU: bf16, and what `options` makes of it.
-double weight_bytes(const WeightNumbers& numbers, const LoadOptions& options);
+double weight_bytes(const ParameterCounts& parameters, const LoadOptions& options);
 // Read by a step of one sequence that computes one token: not the embedding, which gives one row,
 // nor the tower.
-double token_bytes(const WeightNumbers& numbers, const LoadOptions& options);
+double token_bytes(const ParameterCounts& parameters, const LoadOptions& options);
 // What such a step takes on a CPU whose memory is read at `bandwidth` bytes a second, in seconds:
 // within a fifth of what servers did (benchmarks/results/fit.md).
-double token_seconds(const WeightNumbers& numbers, const LoadOptions& options, double bandwidth);
+double token_seconds(const ParameterCounts& parameters, const LoadOptions& options,
+                     double bandwidth);
 
 }  // namespace saccade

@@ -10,22 +10,22 @@
 namespace saccade {
 namespace {
 
-WeightNumbers numbers_of(std::string_view family, std::string_view size) {
+ParameterCounts parameters_of(std::string_view family, std::string_view size) {
   const auto found = find_family(family);
   const auto checkpoint = published_checkpoint(**found, size);
   EXPECT_TRUE(checkpoint) << checkpoint.error().message;
-  const auto numbers = weight_numbers(*checkpoint);
-  EXPECT_TRUE(numbers) << numbers.error().message;
-  return *numbers;
+  const auto parameters = parameter_counts(*checkpoint);
+  EXPECT_TRUE(parameters) << parameters.error().message;
+  return *parameters;
 }
 
 // The counts that the hub shows of these checkpoints.
 TEST(WeightMemory, PublishedSizesHaveTheirPublishedNumbers) {
-  EXPECT_EQ(numbers_of("qwen2-vl", "2b").all(), 2'208'985'600);
-  EXPECT_EQ(numbers_of("qwen2-vl", "7b").all(), 8'291'375'616);
-  EXPECT_EQ(numbers_of("qwen2.5-vl", "3b").all(), 3'754'622'976);
-  EXPECT_EQ(numbers_of("qwen3", "0.6b").all(), 596'049'920);
-  EXPECT_EQ(numbers_of("llama-3", "8b").all(), 8'030'261'248);
+  EXPECT_EQ(parameters_of("qwen2-vl", "2b").all(), 2'208'985'600);
+  EXPECT_EQ(parameters_of("qwen2-vl", "7b").all(), 8'291'375'616);
+  EXPECT_EQ(parameters_of("qwen2.5-vl", "3b").all(), 3'754'622'976);
+  EXPECT_EQ(parameters_of("qwen3", "0.6b").all(), 596'049'920);
+  EXPECT_EQ(parameters_of("llama-3", "8b").all(), 8'030'261'248);
 }
 
 TEST(WeightMemory, EverySizeOfEveryFamilyIsCounted) {
@@ -33,22 +33,22 @@ TEST(WeightMemory, EverySizeOfEveryFamilyIsCounted) {
     if (family->create == nullptr) continue;
     for (const std::string_view size : dummy_sizes(family->name)) {
       SCOPED_TRACE(std::string(family->name) + " " + std::string(size));
-      const WeightNumbers numbers = numbers_of(family->name, size);
-      EXPECT_GT(numbers.text, 0);
-      EXPECT_GT(numbers.head, 0);
+      const ParameterCounts parameters = parameters_of(family->name, size);
+      EXPECT_GT(parameters.text, 0);
+      EXPECT_GT(parameters.head, 0);
     }
   }
 }
 
 TEST(WeightMemory, ATokenReadsItsExpertsAlone) {
-  const WeightNumbers numbers = numbers_of("qwen3-moe", "30b-a3b");
-  EXPECT_EQ(numbers.active, 8.0 / 128);
-  EXPECT_GT(numbers.experts, numbers.text * 10);
+  const ParameterCounts parameters = parameters_of("qwen3-moe", "30b-a3b");
+  EXPECT_EQ(parameters.active, 8.0 / 128);
+  EXPECT_GT(parameters.experts, parameters.text * 10);
   // "A3B": 3.3 billion of 30.5, embedding aside.
-  EXPECT_NEAR(token_bytes(numbers, {}), 2 * 3.0e9, 2 * 0.3e9);
+  EXPECT_NEAR(token_bytes(parameters, {}), 2 * 3.0e9, 2 * 0.3e9);
   LoadOptions int8;
   int8.text_layers = DType::kI8;
-  EXPECT_NEAR(weight_bytes(numbers, int8) / weight_bytes(numbers, {}), 0.51, 0.01);
+  EXPECT_NEAR(weight_bytes(parameters, int8) / weight_bytes(parameters, {}), 0.51, 0.01);
 }
 
 // Medians of servers with one request at a time, and the read bandwidth that `fit` found beside
@@ -73,8 +73,8 @@ TEST(WeightMemory, ATokenTakesWhatServersTook) {
                             Measured{"qwen2.5-vl", "3b", int8, 49.2e9, 12.0},
                             Measured{"qwen2.5-vl", "3b", int4, 52.5e9, 19.7}}) {
     SCOPED_TRACE(fmt::format("{} {}, {} tok/s", m.family, m.size, m.tokens));
-    const WeightNumbers numbers = numbers_of(m.family, m.size);
-    EXPECT_NEAR(1 / token_seconds(numbers, m.options, m.bandwidth) / m.tokens, 1, 0.2);
+    const ParameterCounts parameters = parameters_of(m.family, m.size);
+    EXPECT_NEAR(1 / token_seconds(parameters, m.options, m.bandwidth) / m.tokens, 1, 0.2);
   }
 }
 

@@ -9,8 +9,8 @@
 namespace saccade::net {
 namespace {
 
-constexpr std::size_t kMostHost = 255;
-constexpr std::size_t kMostPortDigits = 5;
+constexpr std::size_t kMaxHost = 255;
+constexpr std::size_t kMaxPortDigits = 5;
 
 bool is_name_char(char c) {
   return ascii::is_digit(c) || (c >= 'a' && c <= 'z') || c == '-' || c == '.' || c == '_';
@@ -39,14 +39,14 @@ std::optional<Authority> parse_authority(std::string_view text) {
   } else {
     const std::size_t colon = std::min(text.find(':'), text.size());
     made.host = ascii::lower(text.substr(0, colon));
-    if (made.host.empty() || made.host.size() > kMostHost ||
+    if (made.host.empty() || made.host.size() > kMaxHost ||
         !std::ranges::all_of(made.host, is_name_char))
       return std::nullopt;
     rest = text.substr(colon);
   }
   if (rest.empty()) return made;
   made.port = rest.substr(1);
-  if (rest.front() != ':' || made.port.size() > kMostPortDigits ||
+  if (rest.front() != ':' || made.port.size() > kMaxPortDigits ||
       !std::ranges::all_of(made.port, ascii::is_digit))
     return std::nullopt;
   return made;

@@ -534,7 +534,7 @@ class Device {
   // Whether pack() takes kI8.
   virtual bool multiplies_int8() const { return false; }
   // Whether it rounds activations to bytes for codes of four bits whose matrices say so.
-  virtual bool multiplies_codes_by_int8() const { return false; }
+  virtual bool multiplies_w4a8() const { return false; }
   // Whether it is to be given kE4m3 where a checkpoint states that its activations are rounded so.
   virtual bool multiplies_e4m3() const { return false; }
   // What a KvLayer's blocks may be.

@@ -30,7 +30,7 @@ class ForwardingDevice : public Device {
     return inner_.pack(parts, compute);
   }
   bool multiplies_int8() const override { return inner_.multiplies_int8(); }
-  bool multiplies_codes_by_int8() const override { return inner_.multiplies_codes_by_int8(); }
+  bool multiplies_w4a8() const override { return inner_.multiplies_w4a8(); }
   bool multiplies_e4m3() const override { return inner_.multiplies_e4m3(); }
   bool caches(DType cache) const override { return inner_.caches(cache); }
   bool has_experts() const override { return inner_.has_experts(); }

@@ -74,13 +74,13 @@ void check_shapes(std::span<const StoredMatrix> parts, DType compute) {
   CHECK(compute == DType::kF32 || compute == DType::kBf16 || compute == DType::kI8 ||
             compute == DType::kE4m3,
         "compute {}", name_of(compute));
-  CHECK(compute != DType::kI8 || parts.front().in() <= kMostInt8Inputs, "int8 of {} inputs",
+  CHECK(compute != DType::kI8 || parts.front().in() <= kMaxInt8Inputs, "int8 of {} inputs",
         parts.front().in());
   for (const StoredMatrix& part : parts) {
     CHECK(part.in() == parts.front().in(), "weights of {} and {} inputs", part.in(),
           parts.front().in());
-    CHECK(part.format != StoredMatrix::Format::kNumbers || is_float(part.codes.dtype),
-          "weight is {}", name_of(part.codes.dtype));
+    CHECK(part.format != StoredMatrix::Format::kDense || is_float(part.codes.dtype), "weight is {}",
+          name_of(part.codes.dtype));
   }
 }
 

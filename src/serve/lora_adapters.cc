@@ -10,7 +10,7 @@
 namespace saccade::serve {
 namespace {
 
-constexpr std::size_t kMostName = 256;  // bytes
+constexpr std::size_t kMaxName = 256;  // bytes
 
 // With links followed, as far as it exists, and without a slash at its end; empty where it cannot
 // be told.
@@ -43,9 +43,9 @@ Result<void> LoraAdapters::add_all() {
 Result<void> LoraAdapters::check(const LoraModule& module) const {
   if (module.name.empty() || module.path.empty())
     return fail(ErrorCode::kInvalid, "Both 'lora_name' and 'lora_path' must be provided.");
-  if (module.name.size() > kMostName)
+  if (module.name.size() > kMaxName)
     return fail(ErrorCode::kInvalid, "the adapter's name has {} bytes, the limit is {}",
-                module.name.size(), kMostName);
+                module.name.size(), kMaxName);
   if (std::ranges::any_of(module.name, [](char c) { return static_cast<unsigned char>(c) < ' '; }))
     return fail(ErrorCode::kInvalid, "the adapter's name has control characters");
   if (std::ranges::find(settings_.served_model_name, module.name) !=
@@ -54,12 +54,12 @@ Result<void> LoraAdapters::check(const LoraModule& module) const {
   // Where a path is a C string it ends there, and another folder would be read.
   if (module.path.find('\0') != std::string::npos)
     return fail(ErrorCode::kInvalid, "the adapter's path has a NUL behind '{}'",
-                module.path.substr(0, std::min(kMostName, module.path.find('\0'))));
+                module.path.substr(0, std::min(kMaxName, module.path.find('\0'))));
   if (!module.base_model_name.empty() &&
       std::ranges::find(settings_.served_model_name, module.base_model_name) ==
           settings_.served_model_name.end())
     return fail(ErrorCode::kInvalid, "base_model_name '{}' is none of this server's models",
-                module.base_model_name.substr(0, kMostName));
+                module.base_model_name.substr(0, kMaxName));
   return {};
 }
 
@@ -72,7 +72,7 @@ Result<std::shared_ptr<const LoraAdapter>> LoraAdapters::load(const LoraModule& 
                       });
   if (path.empty() || !inside)
     return fail(ErrorCode::kDenied, "{} is not in a folder of --allowed-lora-paths",
-                module.path.substr(0, kMostName));
+                module.path.substr(0, kMaxName));
   return LoraAdapter::load({module.name, path.string(), number, settings_.engine.max_lora_rank},
                            network_.lora_targets());
 }
@@ -113,7 +113,7 @@ Result<void> LoraAdapters::remove(const std::string& name) {
   const auto place = place_of(name);
   if (place == entries_.end())
     return fail(ErrorCode::kNotFound, "The lora adapter '{}' cannot be found.",
-                name.substr(0, kMostName));
+                name.substr(0, kMaxName));
   entries_.erase(place);
   return {};
 }

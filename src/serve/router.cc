@@ -17,8 +17,8 @@ namespace saccade::serve {
 namespace {
 
 constexpr std::string_view kVersion = SACCADE_VERSION;
-constexpr std::size_t kMostWarnings = 256;
-constexpr std::size_t kMostShown = 200;  // of a name in a message
+constexpr std::size_t kMaxWarnings = 256;
+constexpr std::size_t kMaxShown = 200;  // of a name in a message
 constexpr std::string_view kModelPrefix = "/v1/models/";
 constexpr std::size_t kQuickBody = 64u << 10;  // bytes: parsed and tokenised in a few milliseconds
 
@@ -232,13 +232,13 @@ Router::Choice Router::choose(const net::HttpRequest& request) {
         !coding.empty() && coding != "identity") {
       return refused(415, "UnsupportedMediaTypeError",
                      fmt::format("Content-Encoding '{}' is not supported: send the body as it is",
-                                 coding.substr(0, kMostShown)));
+                                 coding.substr(0, kMaxShown)));
     }
     if (const std::string_view type = request.header("content-type");
         type.starts_with("multipart/"))
       return refused(415, "UnsupportedMediaTypeError",
                      fmt::format("Content-Type '{}' is not supported: send JSON",
-                                 type.substr(0, std::min(type.find(';'), kMostShown))));
+                                 type.substr(0, std::min(type.find(';'), kMaxShown))));
     if (!route.is_work) return {&route, {}};
     if (draining_) {
       Choice choice = later(ErrorCode::kUnavailable, "the server is shutting down");
@@ -388,14 +388,14 @@ bool Router::named_as_host(const net::HttpRequest& request) const {
 }
 
 net::HttpResponse Router::origin_refusal(std::string_view origin) {
-  const std::string name(origin.substr(0, kMostShown));
+  const std::string name(origin.substr(0, kMaxShown));
   return refuse_page(
       "origin " + name,
       fmt::format("pages of {} may not use this server: start it with --allowed-origins", name));
 }
 
 net::HttpResponse Router::host_refusal(std::string_view host) {
-  const std::string name(host.substr(0, kMostShown));
+  const std::string name(host.substr(0, kMaxShown));
   return refuse_page(
       "host " + name,
       fmt::format("'{}' in Host is no name of this server: start it with --allowed-hosts, or with "
@@ -406,7 +406,7 @@ net::HttpResponse Router::host_refusal(std::string_view host) {
 net::HttpResponse Router::refuse_page(const std::string& who, const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
-    if (warned_.size() < kMostWarnings && warned_.insert(who).second)
+    if (warned_.size() < kMaxWarnings && warned_.insert(who).second)
       log::warning("{} (said once)", why);
   }
   return json_response(api::error_body(403, "PermissionDeniedError", why), 403);
@@ -464,15 +464,15 @@ void Router::warn_unknown(const std::vector<std::string>& names) {
   const std::lock_guard lock(mutex_);
   for (const auto& name : names) {
     const std::string shown = name.substr(0, 64);
-    if (warned_.size() < kMostWarnings && warned_.insert(shown).second)
+    if (warned_.size() < kMaxWarnings && warned_.insert(shown).second)
       log::warning("request field '{}' is not known and has no effect (said once)", shown);
   }
 }
 
 // The client's own, as far as it is fit for a header, or a new one.
 std::string Router::request_id(std::string_view given) const {
-  constexpr std::size_t kMostBytes = 256;
-  const bool fit = !given.empty() && given.size() <= kMostBytes &&
+  constexpr std::size_t kMaxBytes = 256;
+  const bool fit = !given.empty() && given.size() <= kMaxBytes &&
                    std::ranges::all_of(given, [](char c) { return c > ' ' && c < 0x7f; });
   if (fit) return std::string(given);
   return fmt::format("{:016x}{:016x}", mix64(static_cast<std::uint64_t>(wall_clock_now())),

@@ -23,7 +23,7 @@ namespace saccade::serve {
 namespace {
 
 // Texts that are too long for the model may be counted too, up to the limit of token ids.
-constexpr auto kMostCounted = static_cast<std::int64_t>(api::limits::kTokenIds.most);
+constexpr auto kMaxCounted = static_cast<std::int64_t>(api::limits::kTokenIds.most);
 
 // Whether all can wait at once: a search has one place, whatever its beams.
 Result<void> check_places(std::size_t prompts, std::int64_t n, bool beams, std::int64_t most) {
@@ -441,9 +441,9 @@ Result<std::optional<Nanos>> Service::ttft_target(const api::DeliveryFields& del
     std::int64_t ms = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ms);
     if (error != std::errc() || end != text.data() + text.size() || ms < 1 ||
-        ms > api::limits::kMostSloMs)
+        ms > api::limits::kMaxSloMs)
       return fail(ErrorCode::kInvalid, "{} is '{}', 1 to {} milliseconds are possible", name,
-                  text.substr(0, 40), api::limits::kMostSloMs);
+                  text.substr(0, 40), api::limits::kMaxSloMs);
     return ms * kMillisecond;
   }
   return std::nullopt;
@@ -543,7 +543,7 @@ Result<BuiltPrompt> Service::counted(const api::ChatRequest& chat, std::uint64_t
   RequestTimes times;
   return builder_.chat(
       chat, {.client = client, .fetched = std::move(fetched), .cancelled = never, .times = times},
-      kMostCounted);
+      kMaxCounted);
 }
 
 Result<std::string> Service::token_counts(const api::TokenizeRequest& tokenize,
@@ -552,7 +552,7 @@ Result<std::string> Service::token_counts(const api::TokenizeRequest& tokenize,
   if (tokenize.chat) {
     TRY(built, counted(*tokenize.chat, client, std::move(fetched)));
   } else {
-    const LimitedTokenizer tokenizer(*builder_.tokenizer(), kMostCounted, nullptr);
+    const LimitedTokenizer tokenizer(*builder_.tokenizer(), kMaxCounted, nullptr);
     built.prompt.ids = tokenizer.encode(tokenize.prompt.value_or(""),
                                         {.add_special_tokens = tokenize.add_special_tokens,
                                          .parse_special_tokens = tokenize.parse_special_tokens});

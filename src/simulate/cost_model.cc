@@ -8,8 +8,8 @@ namespace saccade::simulate {
 namespace {
 
 constexpr std::string_view kFormat = "saccade.costs.v1";
-constexpr double kMostMs = 3.6e6;  // an hour
-constexpr double kMostNoise = 2;
+constexpr double kMaxMs = 3.6e6;  // an hour
+constexpr double kMaxNoise = 2;
 
 Result<void> take(const json::object& from, std::string_view section, std::string_view name,
                   double most, double& to) {
@@ -32,16 +32,16 @@ Result<CostModel> parse_own(const json::object& from) {
   TRY(costs.machine, json::get_string_or(from, "machine", ""));
   TRY(costs.model, json::get_string_or(from, "model", ""));
   TRY(const json::object* const encode, section(from, "encode"));
-  TRY_DO(take(*encode, "encode", "base_ms", kMostMs, costs.encode.base));
-  TRY_DO(take(*encode, "encode", "ms_per_token", kMostMs, costs.encode.linear));
-  TRY_DO(take(*encode, "encode", "ms_per_token_squared", kMostMs, costs.encode.square));
+  TRY_DO(take(*encode, "encode", "base_ms", kMaxMs, costs.encode.base));
+  TRY_DO(take(*encode, "encode", "ms_per_token", kMaxMs, costs.encode.linear));
+  TRY_DO(take(*encode, "encode", "ms_per_token_squared", kMaxMs, costs.encode.square));
   TRY(const json::object* const step, section(from, "step"));
-  TRY_DO(take(*step, "step", "base_ms", kMostMs, costs.step.base));
-  TRY_DO(take(*step, "step", "ms_per_decode_row", kMostMs, costs.step.decode_row));
-  TRY_DO(take(*step, "step", "ms_per_prefill_token", kMostMs, costs.step.prefill_token));
-  TRY_DO(take(*step, "step", "ms_per_context_token", kMostMs, costs.step.context_token));
+  TRY_DO(take(*step, "step", "base_ms", kMaxMs, costs.step.base));
+  TRY_DO(take(*step, "step", "ms_per_decode_row", kMaxMs, costs.step.decode_row));
+  TRY_DO(take(*step, "step", "ms_per_prefill_token", kMaxMs, costs.step.prefill_token));
+  TRY_DO(take(*step, "step", "ms_per_context_token", kMaxMs, costs.step.context_token));
   TRY_DO(
-      take(*step, "step", "ms_per_prefill_token_of_context", kMostMs, costs.step.prefill_context));
+      take(*step, "step", "ms_per_prefill_token_of_context", kMaxMs, costs.step.prefill_context));
   if (costs.step_ms({1, 0, 0, 0}) <= 0 || costs.step_ms({0, 0, 1, 0}) <= 0)
     return fail(
         ErrorCode::kInvalid,
@@ -49,12 +49,12 @@ Result<CostModel> parse_own(const json::object& from) {
         "ms_per_prefill_token, must be over 0");
   if (json::find(from, "prepare") != nullptr) {
     TRY(const json::object* const prepare, section(from, "prepare"));
-    TRY_DO(take(*prepare, "prepare", "base_ms", kMostMs, costs.prepare.base));
-    TRY_DO(take(*prepare, "prepare", "ms_per_megapixel", kMostMs, costs.prepare.megapixel));
+    TRY_DO(take(*prepare, "prepare", "base_ms", kMaxMs, costs.prepare.base));
+    TRY_DO(take(*prepare, "prepare", "ms_per_megapixel", kMaxMs, costs.prepare.megapixel));
   }
-  TRY_DO(take(from, "", "pixels_ms_per_megapixel", kMostMs, costs.pixels));
-  TRY_DO(take(from, "", "delivery_ms", kMostMs, costs.delivery));
-  TRY_DO(take(from, "", "noise", kMostNoise, costs.noise));
+  TRY_DO(take(from, "", "pixels_ms_per_megapixel", kMaxMs, costs.pixels));
+  TRY_DO(take(from, "", "delivery_ms", kMaxMs, costs.delivery));
+  TRY_DO(take(from, "", "noise", kMaxNoise, costs.noise));
   return costs;
 }
 

@@ -9,7 +9,7 @@
 namespace saccade::simulate {
 namespace {
 
-constexpr std::size_t kMostStaged = 200'000;  // requests whose stages are kept
+constexpr std::size_t kMaxStaged = 200'000;  // requests whose stages are kept
 
 std::string hex(std::uint64_t number) { return fmt::format("{:016x}", number); }
 
@@ -56,7 +56,7 @@ void RunRecorder::finished(std::uint32_t index, const Answered& answer) {
                 bench::kFinishEvent | bench::kChoicesEvent);
   events_.event(index, record.end, 0, bench::kUnknownTokens, bench::kUsageEvent);
   events_.event(index, record.end, 0, bench::kUnknownTokens, bench::kDoneEvent);
-  if (workload_.asked.size() <= kMostStaged) {
+  if (workload_.asked.size() <= kMaxStaged) {
     std::vector<bench::StageTime> stages;
     const auto stage = [&](const char* name, Nanos at) {
       if (at != 0) stages.push_back({name, seconds(at - answer.times.arrival)});

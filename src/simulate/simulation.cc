@@ -18,11 +18,10 @@
 namespace saccade::simulate {
 namespace {
 
-constexpr Nanos kMostIdle =
-    24 * 3600 * kSecond;                  // virtual: an answer that takes longer never comes
-constexpr Nanos kProbeEvery = kSecond;    // ProxySettings::probe_period
-constexpr Nanos kSettled = 60 * kSecond;  // after which nothing is on its way any more
-constexpr int kMostRetries = 2;           // ProxySettings::max_retries
+constexpr Nanos kMaxIdle = 24 * 3600 * kSecond;  // virtual: an answer that takes longer never comes
+constexpr Nanos kProbeEvery = kSecond;           // ProxySettings::probe_period
+constexpr Nanos kSettled = 60 * kSecond;         // after which nothing is on its way any more
+constexpr int kMaxRetries = 2;                   // ProxySettings::max_retries
 constexpr double kMegapixel = 1e6;
 
 class Cluster {
@@ -162,7 +161,7 @@ Result<void> Cluster::run() {
   if (s_.sample_every > 0) every(s_.sample_every, [this] { sample(); });
   const std::size_t count = workload_.asked.size();
   loop_.timers().start(workload_.asked.front().at, [this] { arrive(0); });
-  const Nanos limit = workload_.asked.back().at + kMostIdle;
+  const Nanos limit = workload_.asked.back().at + kMaxIdle;
   loop_.run([&] { return recorder_.ended() == count || loop_.now() > limit; });
   if (recorder_.ended() == count) return {};
   std::string where;
@@ -219,7 +218,7 @@ void Cluster::ended(std::uint32_t index, const Error& error, Nanos at, bool begu
   const int status = begun ? 200 : api::kind_of(error.code).status;
   if (status == 503) {
     table_.refused(pd);
-    if (given.retries < kMostRetries && table_.choose(given.predicted, given.tried) &&
+    if (given.retries < kMaxRetries && table_.choose(given.predicted, given.tried) &&
         retries_.take()) {
       ++given.retries;
       ++result_.retries;
@@ -275,11 +274,11 @@ void Cluster::sample() {
   sample.values = {{"running_and_waiting", static_cast<double>(first.machine->active())},
                    {"kv_cache_usage", first.machine->kv().usage()}};
   if (first.sizer) {
-    const serve::ImageSizeNumbers numbers = first.sizer->numbers();
-    sample.values.emplace_back("image_level", numbers.level);
-    sample.values.emplace_back("image_cap", static_cast<double>(numbers.cap));
-    sample.values.emplace_back("encoder_wait_seconds", seconds(numbers.waits.encoder));
-    sample.values.emplace_back("prefill_wait_seconds", seconds(numbers.waits.prefill));
+    const serve::ImageSizeStats stats = first.sizer->stats();
+    sample.values.emplace_back("image_level", stats.level);
+    sample.values.emplace_back("image_cap", static_cast<double>(stats.cap));
+    sample.values.emplace_back("encoder_wait_seconds", seconds(stats.waits.encoder));
+    sample.values.emplace_back("prefill_wait_seconds", seconds(stats.waits.prefill));
   }
   samples_.push_back(std::move(sample));
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kPixelsOfToken = 28.0 * 28.0;
 constexpr double kLeastTokens = 16;
-constexpr double kMostRequestTokens = 16'384;
+constexpr double kMaxRequestTokens = 16'384;
 constexpr double kBytesOfPixel = 0.15;  // of a JPEG
 constexpr std::array<double, 5> kShapes = {1, 4.0 / 3, 3.0 / 4, 16.0 / 9, 3.0 / 2};
 
@@ -39,7 +39,7 @@ class Draw {
     }
     Rng own(hash_combine(s_.seed, content));
     const double tokens = std::clamp(s_.image_tokens * std::exp(s_.image_sigma * normal(own)),
-                                     kLeastTokens, kMostRequestTokens);
+                                     kLeastTokens, kMaxRequestTokens);
     const double shape = kShapes[own.below(kShapes.size())];
     AskedImage image;
     image.content = hash_combine(hash_combine(s_.seed, 1), content);
@@ -71,7 +71,7 @@ Result<void> check(const WorkloadSettings& s) {
   TRY_DO(range("--input-tokens", static_cast<double>(s.input_tokens), 1, 1 << 24));
   TRY_DO(range("--output-tokens", static_cast<double>(s.output_tokens), 1, 1 << 24));
   TRY_DO(range("--images", s.images, 0, 1000));
-  TRY_DO(range("--image-tokens", s.image_tokens, kLeastTokens, kMostRequestTokens));
+  TRY_DO(range("--image-tokens", s.image_tokens, kLeastTokens, kMaxRequestTokens));
   TRY_DO(range("--image-sigma", s.image_sigma, 0, 4));
   TRY_DO(range("--image-share", s.image_share, 0, 1));
   TRY_DO(range("--image-pool", static_cast<double>(s.pool), 0, 1e7));
@@ -91,8 +91,8 @@ Result<void> check(const WorkloadSettings& s) {
 
 Result<void> add(Workload& to, const WorkloadSettings& s, Draw& draw, Nanos at,
                  const bench::TraceRow& row, std::uint64_t first_hash) {
-  if (static_cast<std::int64_t>(to.asked.size()) >= kMostRequests)
-    return fail(ErrorCode::kTooLarge, "the traffic has over {} requests", kMostRequests);
+  if (static_cast<std::int64_t>(to.asked.size()) >= kMaxRequests)
+    return fail(ErrorCode::kTooLarge, "the traffic has over {} requests", kMaxRequests);
   Asked asked;
   asked.at = at;
   asked.text_tokens =

@@ -68,7 +68,7 @@ struct WorkloadSettings {
   std::uint64_t seed = 0;
 };
 
-constexpr std::int64_t kMostRequests = 20'000'000;
+constexpr std::int64_t kMaxRequests = 20'000'000;
 
 // A pure function of its settings. kInvalid names the setting, or the trace's line.
 Result<Workload> make_workload(const WorkloadSettings& settings);

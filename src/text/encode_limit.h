@@ -12,10 +12,10 @@
 namespace saccade {
 
 struct EncodeLimit {
-  std::size_t most_tokens = std::numeric_limits<std::size_t>::max();
+  std::size_t max_tokens = std::numeric_limits<std::size_t>::max();
   const std::atomic<bool>* cancelled = nullptr;
   // Afterwards: it has stopped early, and what it gave is of no use. The text has at least
-  // `at_least` tokens, which is above most_tokens; 0 where it was cancelled.
+  // `at_least` tokens, which is above max_tokens; 0 where it was cancelled.
   bool stopped = false;
   std::size_t at_least = 0;
 };

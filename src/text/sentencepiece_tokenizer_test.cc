@@ -59,7 +59,7 @@ TEST(SentencePiece, LongTextsAreRefusedEarly) {
   while (text.size() < (8u << 20)) text += "some words and more of them ";
   for (const std::size_t bytes : {std::size_t{200'000}, text.size()}) {
     EncodeLimit limit;
-    limit.most_tokens = kMost;
+    limit.max_tokens = kMost;
     EXPECT_TRUE(tokenizer.encode_within(text.substr(0, bytes), {}, limit).empty());
     EXPECT_TRUE(limit.stopped);
     EXPECT_EQ(limit.at_least, kMost + 1);  // not the whole's number: the rest was not looked at
@@ -70,7 +70,7 @@ TEST(SentencePiece, LongTextsAreRefusedEarly) {
     while (strange.size() < 100'000) strange += repeated;
     EncodeLimit limit;
     const std::size_t count = tokenizer.encode(strange, {}).size();
-    limit.most_tokens = count;
+    limit.max_tokens = count;
     EXPECT_EQ(tokenizer.encode_within(strange, {}, limit).size(), count);
     EXPECT_FALSE(limit.stopped);
   }

@@ -80,7 +80,7 @@ TEST_P(TokenizerGolden, ALimitRefusesJustWhatIsTooLong) {
     const std::size_t count = whole.size();
     for (const std::size_t most : {std::size_t{0}, count / 2, count - 1, count, count + 1}) {
       EncodeLimit limit;
-      limit.most_tokens = most;
+      limit.max_tokens = most;
       const auto ids = tokenizer.encode_within(text, {}, limit);
       ASSERT_EQ(limit.stopped, count > most) << text.substr(0, 80) << ": " << count << " " << most;
       if (limit.stopped) {

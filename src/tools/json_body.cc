@@ -6,7 +6,7 @@
 namespace saccade::tools {
 namespace {
 
-constexpr std::size_t kMostKeyBytes = 256;
+constexpr std::size_t kMaxKeyBytes = 256;
 
 // {"name": "f", "arguments": {...}} from its brace on. Arguments that come after the name are
 // written as they come.
@@ -68,7 +68,7 @@ class JsonCall {
   }
 
   Step in_key(char byte) {
-    if (text_.size() == kMostKeyBytes) return Step::kBad;
+    if (text_.size() == kMaxKeyBytes) return Step::kBad;
     const Step step = scanner_.put(byte);
     if (step == Step::kBad) return step;
     text_.push_back(byte);

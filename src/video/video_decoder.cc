@@ -88,7 +88,7 @@ class Conversation {
   }
 
   Result<void> refused(std::uint32_t bytes) {
-    if (bytes < sizeof(wire::Reason) || bytes > sizeof(wire::Reason) + wire::kMostText)
+    if (bytes < sizeof(wire::Reason) || bytes > sizeof(wire::Reason) + wire::kMaxText)
       return nonsense();
     TRY(const auto reason, receive<wire::Reason>(process_));
     std::string text(bytes - sizeof(wire::Reason), '\0');

@@ -48,6 +48,6 @@ struct FrameHead {
 
 // Printable text follows.
 enum class Reason : std::uint32_t { kBroken = 1, kUnsupported, kTooLarge };
-inline constexpr std::size_t kMostText = 400;
+inline constexpr std::size_t kMaxText = 400;
 
 }  // namespace saccade::video::wire

@@ -10,7 +10,7 @@
 #include "bench/metrics/metrics.h"
 
 // A latency each, sorted under every set of rules: more take longer than one run should.
-constexpr std::int64_t kMostTokens = 1 << 18;
+constexpr std::int64_t kMaxTokens = 1 << 18;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace saccade::bench;
@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   CHECK(log->event_begin.size() == log->requests.size() + 1);
   std::int64_t tokens = 0;
   for (const LoggedEvent& event : log->events) tokens += std::max(0, event.tokens);
-  if (tokens > kMostTokens) return 0;
+  if (tokens > kMaxTokens) return 0;
   for (const char* const rules :
        {"saccade", "vllm", "vllm-2024", "sglang", "genai-bench", "guidellm", "sqzb"}) {
     compute_metrics(*log, {.rules = *metric_rules_named(rules)});

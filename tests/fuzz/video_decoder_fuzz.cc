@@ -11,8 +11,8 @@
 namespace saccade::video {
 namespace {
 
-constexpr std::int64_t kMostPixels = 1 << 16;
-constexpr std::size_t kMostBytes = 1 << 16;
+constexpr std::int64_t kMaxPixels = 1 << 16;
+constexpr std::size_t kMaxBytes = 1 << 16;
 
 void require(bool holds) {
   if (!holds) std::abort();
@@ -23,7 +23,7 @@ class Listener {
  public:
   std::optional<std::vector<std::int64_t>> choose(const wire::Facts& facts) {
     require(facts.frames > 0 && facts.width > 0 && facts.height > 0);
-    require(std::int64_t{facts.width} * facts.height <= kMostPixels);
+    require(std::int64_t{facts.width} * facts.height <= kMaxPixels);
     require(std::isfinite(facts.fps) && facts.fps > 0);
     facts_ = facts;
     wanted_ = {0, 0, facts.frames / 2, facts.frames - 1};
@@ -56,10 +56,10 @@ extern "C" const char* __lsan_default_suppressions() {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace saccade::video;
-  if (size > kMostBytes) return 0;
+  if (size > kMaxBytes) return 0;
   Listener listener;
   const auto heard =
-      decode_file(std::as_bytes(std::span(data, size)), kMostPixels,
+      decode_file(std::as_bytes(std::span(data, size)), kMaxPixels,
                   {[&](const auto& facts) { return listener.choose(facts); },
                    [&](const auto& head, auto rgb) { return listener.take(head, rgb); }});
   require(!heard || (*heard && listener.has_all()));

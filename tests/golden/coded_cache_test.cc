@@ -156,7 +156,7 @@ TEST_P(CodedCache, TokensGuessedAhead) {
   std::uint64_t guessed = 0;
   for (const std::int64_t chunk : {16, 1000}) {
     EngineSettings settings = settings_for(chunk);
-    settings.speculation = {.most_tokens = 4, .shortest = 1, .longest = 3};
+    settings.speculation = {.max_tokens = 4, .shortest = 1, .longest = 3};
     guessed += expect_solo(settings, 8, 2).spec_decode_num_draft_tokens;
   }
   EXPECT_GT(guessed, 0u);

@@ -82,7 +82,7 @@ Run run_drafted(GoldenRequests& from, EngineSettings settings, Network* draft, s
                 std::size_t together) {
   const VirtualClock clock;
   settings.draft = draft;
-  if (draft != nullptr) settings.speculation.most_tokens = 4;
+  if (draft != nullptr) settings.speculation.max_tokens = 4;
   const std::vector<Request> requests = requests_of(from, tokens);
   Run run{std::vector<Answer>(requests.size()), {}};
   auto engine = Engine::create(settings, from.network(), from.device(), clock);
@@ -196,7 +196,7 @@ TEST(DraftEngine, GreedyGuessesOfTheModelItselfAllCome) {
   const VirtualClock clock;
   EngineSettings settings = settings_of(1000);
   settings.draft = draft->network.get();
-  settings.speculation.most_tokens = 4;
+  settings.speculation.max_tokens = 4;
   const auto engine = *Engine::create(settings, from.network(), from.device(), clock);
   std::vector<std::vector<TokenId>> answers(from.count());
   for (std::size_t i = 0; i < from.count(); ++i) {

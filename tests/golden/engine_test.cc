@@ -56,7 +56,7 @@ TEST_P(EngineGolden, TokensGuessedAhead) {
         SCOPED_TRACE(std::to_string(chunk) + " tokens a step, " + std::to_string(together) +
                      " together, " + std::to_string(steps) + " steps in flight");
         EngineSettings settings = settings_of(chunk);
-        settings.speculation = {.most_tokens = 4, .shortest = 1, .longest = 3};
+        settings.speculation = {.max_tokens = 4, .shortest = 1, .longest = 3};
         settings.steps_in_flight = steps;
         guessed += expect_goldens(from, settings, together, 2).spec_decode_num_draft_tokens;
       }
@@ -68,13 +68,13 @@ TEST_P(EngineGolden, TokensGuessedAhead) {
 // Room for the longest golden alone and little more, and an encoder cache for the largest image.
 EngineSettings tight(GoldenRequests& from, EngineSettings settings) {
   std::int64_t longest = 0;
-  std::int64_t most_rows = 1;
+  std::int64_t max_rows = 1;
   for (std::size_t i = 0; i < from.count(); ++i) {
     const std::size_t length = from.golden(i).ids.size() + from.golden(i).greedy.size();
     longest = std::max(longest, static_cast<std::int64_t>(length) + 1);
     const Request request = from.request(i);
     for (const RequestImage& image : *request.images) {
-      most_rows = std::max(most_rows, image.layout.tokens);
+      max_rows = std::max(max_rows, image.layout.tokens);
     }
   }
   settings.max_model_len = longest;
@@ -83,7 +83,7 @@ EngineSettings tight(GoldenRequests& from, EngineSettings settings) {
   settings.kv_cache_bytes =
       static_cast<std::size_t>((longest + 64) * 2 * layer.kv_heads * layer.head_dim * 4 *
                                static_cast<std::int64_t>(shape.layers.size()));
-  settings.encoder_cache_bytes = static_cast<std::size_t>((most_rows + 64) * shape.hidden * 4);
+  settings.encoder_cache_bytes = static_cast<std::size_t>((max_rows + 64) * shape.hidden * 4);
   // Fixed shares need a larger pool for the same sequence.
   const SteadyClock clock;
   while (!Engine::create(settings, from.network(), from.device(), clock)) {

@@ -270,7 +270,7 @@ TEST_P(StatesEngine, HitsEndAtKeptStates) {
 TEST_P(StatesEngine, SpeculationIsRefusedByName) {
   GoldenRequests from(GetParam(), {"text"});
   EngineSettings settings = settings_of(64);
-  settings.speculation.most_tokens = 2;
+  settings.speculation.max_tokens = 2;
   const SteadyClock clock;
   const auto engine = Engine::create(settings, from.network(), from.device(), clock);
   ASSERT_FALSE(engine);

@@ -382,7 +382,7 @@ TEST(GgufFiles, WholeOnesAgreeWithTheReference) {
 }
 
 // Codes of four bits that are kept, beside the same as numbers.
-TEST(GgufFiles, KeptCodesAnswerAsTheirNumbers) {
+TEST(GgufFiles, KeptCodesAnswerAsDequantised) {
   const auto device = make_cpu_device(kDeviceThreads).value();
   const std::string place = golden_folder("gguf/llama3_q4_0");
   const auto checkpoint = open_checkpoint(place);

@@ -409,13 +409,13 @@ TEST(Int8Glimpse, AnswersAsWellAsInSixteenBits) {
   };
   LoadOptions all_bytes = bytes_of_text(DType::kBf16);
   all_bytes.tower_layers = DType::kI8;
-  LoadOptions four_by_bytes = four_bits_of_text(DType::kBf16);
-  four_by_bytes.int8_rows = Int8Rows::kBeforeFourBits;
+  LoadOptions w4a8 = four_bits_of_text(DType::kBf16);
+  w4a8.int8_rows = Int8Rows::kBeforeFourBits;
   for (const Form& form : {Form{"int8", bytes_of_text(DType::kBf16), 2, 3, 0.01},
                            Form{"int8 and head", bytes_of_text(DType::kBf16, true), 2, 3, 0.01},
                            Form{"int8 and tower", all_bytes, 2, 3, 0.01},
                            Form{"int4", four_bits_of_text(DType::kBf16), 5, 8, 0.05},
-                           Form{"int4 by bytes", four_by_bytes, 5, 8, 0.05}}) {
+                           Form{"W4A8", w4a8, 5, 8, 0.05}}) {
     Glimpse bytes(*device, form.options);
     LogitAgreement seen;  // at the tokens of the answers
     LogitAgreement read;  // at every token of the questions, without a picture

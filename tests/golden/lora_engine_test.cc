@@ -57,7 +57,7 @@ struct MixedRun {
   std::vector<std::vector<TokenId>> answers;
   std::vector<std::vector<float>> logprobs;
   EngineStats stats;
-  std::size_t most_running = 0;  // adapters at once
+  std::size_t max_running = 0;  // adapters at once
 };
 
 // `order`: which are asked for, `together` at a time.
@@ -82,7 +82,7 @@ MixedRun run_mixed(AdaptedRequests& from, const EngineSettings& settings,
     for (const TokenLogprob& each : delta.logprobs) run.logprobs[i].push_back(each.logprob);
   };
   const auto stepped = [&] {
-    run.most_running = std::max(run.most_running, (*engine)->stats().running_loras.size());
+    run.max_running = std::max(run.max_running, (*engine)->stats().running_loras.size());
   };
   if (testing::keep_running(**engine, order.size(), together, request, hear, stepped))
     run.stats = (*engine)->stats();
@@ -220,11 +220,11 @@ TEST(LoraMixes, NoMoreRunAtOnceThanThereArePlaces) {
   AdaptedRequests from("llama3/scaled");
   for (const std::int64_t places : {1, 2}) {
     const MixedRun done = expect_all(from, settings_with(64, places), 10, 3);
-    EXPECT_EQ(done.most_running, static_cast<std::size_t>(places));
+    EXPECT_EQ(done.max_running, static_cast<std::size_t>(places));
     EXPECT_GT(done.stats.loras_packed, 4u);
   }
   const MixedRun done = expect_all(from, settings_with(64, 4), 10, 3);
-  EXPECT_EQ(done.most_running, 4u);
+  EXPECT_EQ(done.max_running, 4u);
   EXPECT_EQ(done.stats.loras_packed, 4u);
 }
 
@@ -296,7 +296,7 @@ TEST(LoraMixes, BitsDoNotDependOnTheBatch) {
 TEST(LoraMixes, GuessedTokensAreTheSame) {
   AdaptedRequests from("llama3/scaled");
   EngineSettings settings = settings_with(64, 4);
-  settings.speculation.most_tokens = 4;
+  settings.speculation.max_tokens = 4;
   settings.speculation.longest = 3;
   settings.speculation.shortest = 1;
   const MixedRun done = expect_all(from, settings, 6, 2);

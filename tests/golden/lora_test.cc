@@ -54,7 +54,7 @@ const AdapterTensor& tensor_of(const std::vector<AdapterTensor>& tensors, const 
 // W of one tensor, with scale * B A added where the adapter has such a module.
 std::vector<float> merged_values(const SafetensorsFile& file, const SafetensorsEntry& entry,
                                  const std::vector<AdapterTensor>& adapter, double scale) {
-  const StoredNumbers numbers{safetensors_dtype(entry.dtype).value(), file.bytes(entry)};
+  const StoredValues numbers{safetensors_dtype(entry.dtype).value(), file.bytes(entry)};
   std::int64_t count = 1;
   for (const std::int64_t extent : entry.shape) count *= extent;
   StoredMatrix row;

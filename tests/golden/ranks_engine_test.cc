@@ -110,7 +110,7 @@ TEST(RanksEngineMemory, OverlaidImages) {
 TEST(RanksEngineSteps, GuessedTokensGiveTheSameAnswers) {
   GoldenRequests from("qwen2_5_vl/odd_heads", testing::kGoldenCases, make_team(2));
   EngineSettings settings = settings_of(64);
-  settings.speculation = {.most_tokens = 4, .shortest = 1, .longest = 3};
+  settings.speculation = {.max_tokens = 4, .shortest = 1, .longest = 3};
   const EngineStats stats = expect_goldens(from, settings, 4, 2);
   EXPECT_GT(stats.spec_decode_num_draft_tokens, 0u);
 }
@@ -121,7 +121,7 @@ TEST(RanksEngineSteps, GuessesOfADraftModelGiveTheSameAnswers) {
                                    {.compute = DType::kF32, .kv = {}, .parts = Parts::kText});
   EngineSettings settings = settings_of(64);
   settings.draft = draft->network.get();
-  settings.speculation.most_tokens = 4;
+  settings.speculation.max_tokens = 4;
   const EngineStats stats = expect_goldens(from, settings, 4, 2);
   EXPECT_GT(stats.spec_decode_num_draft_tokens, 0u);
   EXPECT_GT(stats.spec_decode_num_accepted_tokens, 0u);

@@ -12,7 +12,7 @@ TEST(WeightMemory, IsWhatLoadedWeightsTake) {
   const std::string directory = SACCADE_SOURCE_DIR "/models/glimpse";
   const auto checkpoint = open_checkpoint(directory);
   if (!checkpoint) GTEST_SKIP() << checkpoint.error().message;
-  const auto numbers = weight_numbers(*checkpoint);
+  const auto numbers = parameter_counts(*checkpoint);
   ASSERT_TRUE(numbers) << numbers.error().message;
   LoadOptions int8;
   int8.text_layers = DType::kI8;

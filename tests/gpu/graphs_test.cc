@@ -176,7 +176,7 @@ TEST_F(Graphs, WithKeysAndValuesInBytes) {
 // Guessed tokens make steps of other sizes between those that are alike.
 TEST_F(Graphs, WithPromptLookup) {
   EngineSettings settings = testing::settings_of(64);
-  settings.speculation = {.most_tokens = 3, .shortest = 1, .longest = 3};
+  settings.speculation = {.max_tokens = 3, .shortest = 1, .longest = 3};
   expect_same("qwen2/odd_heads", settings, 2, 24);
   if (!skipped.empty()) GTEST_SKIP() << skipped;
 }

@@ -127,7 +127,7 @@ TEST_P(CudaKvBytes, TokensGuessedAhead) {
     GTEST_SKIP() << "one family does on the emulator";
   GoldenRequests from = under_test(DType::kF32, 10);
   EngineSettings settings = in_chunks(from, 64);
-  settings.speculation = {.most_tokens = 3, .shortest = 1, .longest = 3};
+  settings.speculation = {.max_tokens = 3, .shortest = 1, .longest = 3};
   const std::vector<TokenId> alone = from.solo(0).tokens;
   const auto run = run_goldens(from, settings, 2, 2);
   for (const auto& answer : run.answers) EXPECT_EQ(answer, alone);

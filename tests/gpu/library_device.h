@@ -19,14 +19,14 @@ inline test::FakeCublasLt& fake_cublaslt() {
 }
 
 inline std::unique_ptr<cuda::CudaDevice> make_library_device(
-    const cuda::WideProducts& wide, bool batch_invariant = false,
+    const cuda::DequantizedProducts& dequantized, bool batch_invariant = false,
     const emulator::EmulatedSettings& settings = {.late = true, .seed = 7}) {
   auto device = std::make_unique<cuda::CudaDevice>(emulator::make_emulated_runtime(settings), 2,
                                                    DType::kBf16);
   fake_cublaslt().enqueue = emulator::enqueue;
   auto library = cuda::open_cublaslt(*cuda::OpenedLibrary::open(SACCADE_FAKE_CUBLASLT));
   CHECK(library.has_value(), "{}", library.error().message);
-  device->use_library(*std::move(library), batch_invariant, wide);
+  device->use_library(*std::move(library), batch_invariant, dequantized);
   return device;
 }
 

@@ -13,8 +13,8 @@ namespace saccade::cuda {
 namespace {
 
 constexpr std::size_t kBytes = std::size_t{1} << 30;
-constexpr std::size_t kLeast = 64;          // of a block, and its alignment
-constexpr std::size_t kMostAligned = 4096;  // blocks of this size and above are aligned to it
+constexpr std::size_t kLeast = 64;         // of a block, and its alignment
+constexpr std::size_t kMaxAligned = 4096;  // blocks of this size and above are aligned to it
 
 // Blocks of powers of two; one that is freed is given to the next of its size.
 class PinnedHeap {
@@ -28,7 +28,7 @@ class PinnedHeap {
   // Null: not started, or full.
   void* take(std::size_t bytes, std::size_t alignment) {
     const std::size_t size = std::bit_ceil(std::max({bytes, alignment, kLeast}));
-    if (alignment > kMostAligned || size > kBytes / 2) return nullptr;
+    if (alignment > kMaxAligned || size > kBytes / 2) return nullptr;
     const std::lock_guard lock(mutex_);
     if (begin_ == nullptr) return nullptr;
     Free*& list = free_[static_cast<std::size_t>(std::countr_zero(size))];
@@ -38,7 +38,7 @@ class PinnedHeap {
       return block;
     }
     // The size of a block stands before it; both are whole multiples of the alignment.
-    const std::size_t aligned = std::min(size, kMostAligned);
+    const std::size_t aligned = std::min(size, kMaxAligned);
     const auto at =
         (reinterpret_cast<std::uintptr_t>(next_) + kSizeBytes + aligned - 1) / aligned * aligned;
     auto* const block = reinterpret_cast<std::byte*>(at);

@@ -32,7 +32,7 @@ struct Chosen {
 
 Chosen choose(
     std::vector<std::vector<std::uint64_t>> offered, bool batch_invariant, const Bits& bits,
-    std::int64_t most = kMostProbedRows,
+    std::int64_t most = kMaxProbedRows,
     const NearOwn& near = [](const ProductBits&, const ProductBits&) { return true; },
     const TimeProduct& time = {}) {
   std::vector<std::vector<ProductAlgorithm>> candidates;
@@ -74,7 +74,7 @@ TEST(ProductChoice, ByDefaultEachClassHasItsOwn) {
 TEST(ProductChoice, OfFewRowsTheFarQuickestThatWillDo) {
   const auto by = [](std::vector<double> seconds) {
     const TimeProduct time = [seconds](std::int64_t count, const ProductAlgorithm* with) {
-      EXPECT_LE(count, kMostTimedRows);
+      EXPECT_LE(count, kMaxTimedRows);
       return seconds[with == nullptr ? 0 : with->data[0]];
     };
     // 4 looks at its company.
@@ -83,7 +83,7 @@ TEST(ProductChoice, OfFewRowsTheFarQuickestThatWillDo) {
       return which == 4 ? row * 10 + count % 7 : honest(which, place, count, row);
     };
     return choose(
-               {{1}, {2, 3, 4}, {2, 3}, {2, 3}, {2, 3}}, false, bits, kMostProbedRows,
+               {{1}, {2, 3, 4}, {2, 3}, {2, 3}, {2, 3}}, false, bits, kMaxProbedRows,
                [](const ProductBits&, const ProductBits&) { return true; }, time)
         .which();
   };
@@ -159,13 +159,13 @@ TEST(ProductChoice, ResultsThatAreNotNearTheOwnKernelsAreRefused) {
     }
     return true;
   };
-  const Chosen chosen = choose({{1}, {3, 2}, {3}, {4}, {5}}, false, bits, kMostProbedRows, near);
+  const Chosen chosen = choose({{1}, {3, 2}, {3}, {4}, {5}}, false, bits, kMaxProbedRows, near);
   EXPECT_EQ(chosen.which(), (std::vector<std::int64_t>{0, 2, 0, 4, 5}));
   ASSERT_EQ(chosen.notes.size(), 2u);
   for (const std::string& note : chosen.notes) EXPECT_THAT(note, HasSubstr("not near"));
-  EXPECT_EQ(choose({{3}, {3}, {3}, {3}, {3}}, true, bits, kMostProbedRows, near).which(),
+  EXPECT_EQ(choose({{3}, {3}, {3}, {3}, {3}}, true, bits, kMaxProbedRows, near).which(),
             (std::vector<std::int64_t>{0, 0, 0, 0, 0}));
-  EXPECT_EQ(choose({{3, 2}, {3, 2}, {2}, {2}, {3, 2}}, true, bits, kMostProbedRows, near).which(),
+  EXPECT_EQ(choose({{3, 2}, {3, 2}, {2}, {2}, {3, 2}}, true, bits, kMaxProbedRows, near).which(),
             (std::vector<std::int64_t>{2, 2, 2, 2, 2}));
 }
 

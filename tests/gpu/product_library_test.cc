@@ -297,17 +297,17 @@ TEST_F(LibraryProducts, BiasesThatChangeAreSeen) {
 // Where the library cannot do it, or says what is not so, the rest of the way is the own kernels'.
 TEST_F(LibraryProducts, EpiloguesThatAreNotThereOrWrongAreDoneWithout) {
   const AfterProduct gelu = {.bias = true, .activation = Activation::kGeluTanh};
-  fake().most_epilogue = kBias;
+  fake().max_epilogue = kBias;
   make({test::kAscending});
   multiply(0, 100, gelu);
   EXPECT_EQ(epilogue(), kBias);
   TearDown();
-  fake().most_epilogue = kNoEpilogue;
+  fake().max_epilogue = kNoEpilogue;
   make({test::kAscending});
   multiply(0, 100, gelu);
   EXPECT_EQ(epilogue(), kNoEpilogue);
   TearDown();
-  fake().most_epilogue = kGeluBias;
+  fake().max_epilogue = kGeluBias;
 
   make({}, false, false);
   const auto want = multiply(0, 100, {.bias = true});

@@ -56,7 +56,7 @@ class Stored {
     return matrix;
   }
   Rng& rng() { return rng_; }
-  std::span<std::byte> bytes_of(const StoredNumbers& numbers) {  // to spoil them
+  std::span<std::byte> bytes_of(const StoredValues& numbers) {  // to spoil them
     for (std::vector<std::byte>& kept : kept_)
       if (kept.data() == numbers.bytes.data()) return kept;
     return {};
@@ -78,7 +78,7 @@ class Stored {
   std::span<const std::byte> keep(std::vector<std::byte> values) {
     return kept_.emplace_back(std::move(values));
   }
-  StoredNumbers floats(std::int64_t count, double size) {
+  StoredValues floats(std::int64_t count, double size) {
     std::vector<float> values;
     for (std::int64_t i = 0; i < count; ++i)
       values.push_back(static_cast<float>(size * (0.5 + rng_.uniform())));

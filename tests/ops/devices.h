@@ -96,14 +96,20 @@ class Matrix {
     return *this;
   }
   std::vector<float> row(std::int64_t row) const {
-    std::vector<float> values;
-    for (std::int64_t col = 0; col < cols_; ++col) values.push_back(at(row, col));
+    std::vector<float> values(static_cast<std::size_t>(cols_));
+    for (std::int64_t col = 0; col < cols_; ++col)
+      values[static_cast<std::size_t>(col)] = at(row, col);
     return values;
   }
-  double norm(std::int64_t row) const {
-    double sum = 0;
-    for (const float value : this->row(row)) sum += static_cast<double>(value) * value;
-    return std::sqrt(sum);
+  // The length of each row.
+  std::vector<double> norms() const {
+    std::vector<double> norms;
+    for (std::int64_t row = 0; row < rows_; ++row) {
+      double sum = 0;
+      for (std::int64_t col = 0; col < cols_; ++col) sum += std::pow(at(row, col), 2);
+      norms.push_back(std::sqrt(sum));
+    }
+    return norms;
   }
   std::int64_t rows() const { return rows_; }
   std::int64_t cols() const { return cols_; }

@@ -50,22 +50,21 @@ class Codes {
   }
 
   const StoredMatrix& matrix() const { return matrix_; }
-  StoredMatrix numbers() const {
-    StoredMatrix numbers = matrix_;
-    numbers.dequantize = true;
-    return numbers;
+  StoredMatrix dequantised() const {
+    StoredMatrix matrix = matrix_;
+    matrix.dequantize = true;
+    return matrix;
   }
-  // Length of a row of weights.
-  double norm(std::int64_t row) const {
-    std::vector<float> values(static_cast<std::size_t>(matrix_.in()));
-    StoredMatrixReader(matrix_).read(row, row + 1, 0, matrix_.in(), values.data(), matrix_.in());
-    double sum = 0;
-    for (const float value : values) sum += static_cast<double>(value) * value;
-    return std::sqrt(sum);
+  // The length of each row of weights.
+  std::vector<double> norms() const {
+    Matrix weights(matrix_.out(), matrix_.in());
+    StoredMatrixReader(matrix_).read(0, matrix_.out(), 0, matrix_.in(),
+                                     weights.view().row<float>(0), weights.view().stride());
+    return weights.norms();
   }
 
  private:
-  StoredNumbers random(std::int64_t bytes) {
+  StoredValues random(std::int64_t bytes) {
     std::vector<std::byte> values(static_cast<std::size_t>(bytes));
     for (std::byte& value : values) value = static_cast<std::byte>(rng_.below(256));
     kept_.push_back(std::move(values));

@@ -16,10 +16,10 @@ Tokens text_of(Choices& choices, std::int64_t length) {
   return tokens;
 }
 
-DraftPlan plan_of(std::int64_t most_tokens = 4) {
+DraftPlan plan_of(std::int64_t max_tokens = 4) {
   DraftPlan plan;
-  plan.most_tokens = most_tokens;
-  plan.most_guessed = 8;
+  plan.max_tokens = max_tokens;
+  plan.max_guessed = 8;
   plan.max_sequences = 8;
   plan.length = 2000;
   plan.vocab = 64;
@@ -140,7 +140,7 @@ TEST(DraftModel, SaysOfTokensThatCameWhetherItWouldHaveGuessedThem) {
   expected[0] = false;
   DraftReader other;
   const std::vector<bool> hits = draft.ask(other, tokens, 0, 22).hits;
-  EXPECT_EQ(std::ssize(hits), DraftModel::kMostCompared);
+  EXPECT_EQ(std::ssize(hits), DraftModel::kMaxCompared);
   EXPECT_EQ(hits, std::vector<bool>(expected.end() - std::ssize(hits), expected.end()));
   // Its own continuation from the other token on.
   const Tokens part(tokens.begin(), tokens.begin() + 24);
@@ -152,7 +152,7 @@ TEST(DraftModel, SaysOfTokensThatCameWhetherItWouldHaveGuessedThem) {
 TEST(DraftModel, ReadsLongTextsInParts) {
   Choices choices = Choices::random(4);
   Draft draft;
-  const Tokens text = text_of(choices, 2 * DraftModel::kMostRows + 50);
+  const Tokens text = text_of(choices, 2 * DraftModel::kMaxRows + 50);
   Tokens shorter = text_of(choices, 20);
   DraftReader reader;
   DraftReader other;
@@ -170,7 +170,7 @@ TEST(DraftModel, ReadsLongTextsInParts) {
       EXPECT_EQ(asks[0].guess, said(text, 2));
     }
   }
-  EXPECT_EQ(draft.network().largest_batch(), DraftModel::kMostRows);
+  EXPECT_EQ(draft.network().largest_batch(), DraftModel::kMaxRows);
 }
 
 TEST(DraftModel, WhoFindsNoPagesIsNotGuessed) {
@@ -271,7 +271,7 @@ Timed timed(const FakeModelOptions* draft, int steps_in_flight) {
   settings.steps_in_flight = steps_in_flight;
   if (draft != nullptr) {
     settings.draft = &other;
-    settings.speculation.most_tokens = 4;
+    settings.speculation.max_tokens = 4;
   }
   const auto engine = *Engine::create(settings, model, *device, clock);
   Script script;

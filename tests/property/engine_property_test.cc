@@ -61,7 +61,7 @@ TEST(EngineProperty, StatesBesideWindowsInPagesOfAnotherSize) {
 // What guessed tokens write into a state cannot be taken back.
 TEST(EngineProperty, StatesRefuseSpeculation) {
   EngineSettings settings = roomy();
-  settings.speculation.most_tokens = 2;
+  settings.speculation.max_tokens = 2;
   FakeModelOptions options;
   options.layers = {full(), state(24)};
   FakeModel model(options);

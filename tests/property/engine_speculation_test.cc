@@ -18,7 +18,7 @@ Changes guessing() {
   Changes changes;
   changes.guesses = true;
   changes.settings = [](Choices& choices, EngineSettings& settings) {
-    settings.speculation.most_tokens = choices.between(1, 7);
+    settings.speculation.max_tokens = choices.between(1, 7);
     settings.speculation.shortest = choices.between(1, 2);
     settings.speculation.longest = settings.speculation.shortest + choices.pick(3);
   };
@@ -82,7 +82,7 @@ Changes drafted(const FakeModelOptions& draft) {
   Changes changes = guessing();
   changes.draft = draft;
   changes.settings = [](Choices& choices, EngineSettings& settings) {
-    settings.speculation.most_tokens = choices.between(1, 7);
+    settings.speculation.max_tokens = choices.between(1, 7);
     // From a page to room for all.
     const std::int64_t page = settings.block_size * 2 * 2 * 8 * 4;
     if (choices.coin()) settings.speculation.draft.kv_cache_bytes = page * choices.between(1, 120);

@@ -174,7 +174,7 @@ class Bench {
     // Pages of a draft model: of those that run alone, for their tokens and a guess.
     std::int64_t needed = 0;
     for (const Sequence* sequence : engine_->scheduler().running())
-      needed += sequence->length() + engine_->settings().speculation.most_tokens +
+      needed += sequence->length() + engine_->settings().speculation.max_tokens +
                 engine_->settings().block_size;
     ASSERT_LE(engine_->parts().draft->tokens_held(), needed);
   }

@@ -32,9 +32,9 @@ namespace {
 
 // Of a text four times as long: five times would be n log n, sixteen the square.
 constexpr std::size_t kLonger = 4;
-constexpr std::size_t kMostTimes = 6;
+constexpr std::size_t kMaxTimes = 6;
 constexpr std::size_t kFew = 256;
-constexpr std::size_t kMostOfAPage = 4000;  // trees take many times their text
+constexpr std::size_t kMaxOfAPage = 4000;  // trees take many times their text
 constexpr std::size_t kNetworkPiece = 16384;
 
 struct Scanner {
@@ -55,12 +55,12 @@ void expect_flat(const Scanner& scanner, const std::string& head,
                  const std::vector<std::string>& atoms) {
   const std::string short_text = repeated(head, atoms, scanner.bytes / kLonger);
   const std::size_t pages = short_text.size() / page_bytes() + 1;
-  const std::size_t visits = page_visits(short_text, scanner.scan, kMostOfAPage * pages);
+  const std::size_t visits = page_visits(short_text, scanner.scan, kMaxOfAPage * pages);
   std::string shown;
   for (const std::string& atom : atoms) json::append_quoted(shown, atom);
   SCOPED_TRACE(shown + " behind " + head.substr(0, 64));
-  ASSERT_LE(visits, kMostOfAPage * pages);
-  const std::size_t times = kMostTimes * visits + kFew;
+  ASSERT_LE(visits, kMaxOfAPage * pages);
+  const std::size_t times = kMaxTimes * visits + kFew;
   const std::size_t most = times + times / 50;  // pages are whole
   EXPECT_LE(page_visits(repeated(head, atoms, scanner.bytes), scanner.scan, most), most)
       << visits << " visits of " << pages << " pages of a text a quarter as long";

@@ -13,8 +13,8 @@
 namespace saccade::soak {
 namespace {
 
-constexpr int kMostInFlight = 24;
-constexpr int kMostAskings = 40;
+constexpr int kMaxInFlight = 24;
+constexpr int kMaxAskings = 40;
 constexpr Nanos kPatience = 300 * kSecond;     // with one asking
 constexpr Nanos kPause = 300 * kMillisecond;   // before the next
 constexpr Nanos kUnseen = 200 * kMillisecond;  // between a fault and what clients see of it
@@ -69,7 +69,7 @@ void PatientClients::come_for(Nanos duration) {
     due += arrivals_.next_gap();
     {
       std::unique_lock lock(mutex_);
-      fewer_.wait(lock, [this] { return in_flight_ < kMostInFlight; });
+      fewer_.wait(lock, [this] { return in_flight_ < kMaxInFlight; });
     }
     due = std::max(due, clock.now());
     const Nanos wait = std::min(due, end) - clock.now();
@@ -131,7 +131,7 @@ void PatientClients::ended(const VisitPtr& visit, const net::ClientResponse& res
   } else {
     tally_.count("asked again: " + why);
   }
-  if (visit->askings < kMostAskings) return ask_again(visit);
+  if (visit->askings < kMaxAskings) return ask_again(visit);
   tally_.find(fmt::format("never answered in {} askings", visit->askings));
   leave();
 }

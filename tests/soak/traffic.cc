@@ -10,7 +10,7 @@
 namespace saccade::soak {
 namespace {
 
-constexpr int kMostInFlight = 32;           // over it arrivals wait: the machine has other work
+constexpr int kMaxInFlight = 32;            // over it arrivals wait: the machine has other work
 constexpr Nanos kPatience = 900 * kSecond;  // an answer that takes longer is none
 constexpr int kSocketMs = 600'000;
 
@@ -54,9 +54,9 @@ void Traffic::come_for(Nanos duration) {
     due += arrivals_.next_gap();
     {
       std::unique_lock lock(mutex_);
-      if (in_flight_ >= kMostInFlight) {
+      if (in_flight_ >= kMaxInFlight) {
         tally_.count("arrivals that had to wait for room");
-        fewer_.wait(lock, [this] { return in_flight_ < kMostInFlight; });
+        fewer_.wait(lock, [this] { return in_flight_ < kMaxInFlight; });
         due = std::max(due, clock.now());
       }
     }

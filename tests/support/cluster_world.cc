@@ -214,7 +214,7 @@ void ConsumerProcess::verify(const Order& order, Rows rows, const AttemptId& of)
 World::World(std::uint64_t seed, int number_of_encoders, int number_of_consumers,
              const ItemSettings& given, bool tower)
     : rng(seed), settings(given) {
-  desk.most_rows = 1000;
+  desk.max_rows = 1000;
   encoders.resize(static_cast<std::size_t>(number_of_encoders));
   for (int c = 0; c < number_of_consumers; ++c)
     consumers.push_back(std::make_unique<ConsumerProcess>(*this, c, settings, tower));

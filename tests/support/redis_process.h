@@ -83,7 +83,7 @@ class RedisProcess {
   cluster::StoreReply run(std::vector<std::string> words) {
     cluster::StoreBatch batch;
     batch.commands.push_back({std::move(words), {}});
-    batch.most_bytes = std::size_t{8} << 20;
+    batch.max_bytes = std::size_t{8} << 20;
     cluster::StoreAddress address;
     address.path = path();
     address.password = password;

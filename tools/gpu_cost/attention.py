@@ -60,8 +60,8 @@ def decode(counts, name, contexts, of_heads):
     width = width_of(dim)
     tokens = 32 if width > 128 else 64
     of = [math.ceil((each + 1) / split) for each in contexts]
-    most_blocks = constant("kAttentionBlocks", CUDA + "attention/attention_splits.h")
-    share = max(1, sum(of) * kv_heads * 5 // (4 * most_blocks))
+    max_blocks = constant("kAttentionBlocks", CUDA + "attention/attention_splits.h")
+    share = max(1, sum(of) * kv_heads * 5 // (4 * max_blocks))
     shared = [each > share for each in of]  # a block each split, else one for the tile
     jobs = [split // tokens if part else math.ceil((each + 1) / tokens)
             for each, part, count in zip(contexts, shared, of) for _ in range(count if part else 1)]
@@ -78,15 +78,15 @@ def decode(counts, name, contexts, of_heads):
                   flops=mean * 4 * 16 * tokens * width, turns=mean, instructions=loop["turn"],
                   shared=loop["LDSM"] * 4 * machine.LDSM_BYTES + 2 * tokens * width * element, chain=chain)
     # The longest block alone.
-    phase.turns = max(mean, turns if blocks <= most_blocks * 2 else mean)
+    phase.turns = max(mean, turns if blocks <= max_blocks * 2 else mean)
     kernels = [Kernel(name, of_heads.source(), blocks, constant("kAttentionThreads", FETCH), few_shared(width, element, bool(cache)),
                       counts.of(key)["registers"], [phase], lookups=4, useful_bytes=moved, useful_flops=4 * sum(contexts) * heads * dim,
                       sass=key)]
-    ahead, most_trips = constant("kJoinedAhead", PARTS), constant("kMostJoinTrips", PARTS)
+    ahead, max_trips = constant("kJoinedAhead", PARTS), constant("kMaxJoinTrips", PARTS)
     trips = lambda count: math.ceil(group / 4) * math.ceil(count / ahead)  # noqa: E731
     split_up = [count for count, part in zip(of, shared) if part and count > 1]
-    by_last = [trips(count) for count in split_up if trips(count) <= most_trips]
-    joined = [count for count in split_up if trips(count) > most_trips]
+    by_last = [trips(count) for count in split_up if trips(count) <= max_trips]
+    joined = [count for count in split_up if trips(count) > max_trips]
     # The last block to end counts itself, and then fetches what the others have left.
     kernels[0].lookups += max(by_last) + 1 if by_last else 0
     if joined:

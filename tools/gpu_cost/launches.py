@@ -21,7 +21,7 @@ LEFT_OUT = {
     "experts": ["launch_grouped_gemm", "launch_grouped_gemm_bytes", "launch_grouped_gemm_codes", "launch_grouped_gemm_e4m3", "launch_route",
                 "launch_sort_visits", "launch_combine"],
     "states": ["launch_causal_conv", "launch_delta_rule"],
-    "codes dequantised for the library, and embeddings from codes": ["launch_widen_codes", "launch_embed_codes"],
-    "while weights are loaded": ["launch_make_numbers"],
+    "codes dequantised for the library, and embeddings from codes": ["launch_dequantize_codes", "launch_embed_codes"],
+    "while weights are loaded": ["launch_make_dummy_values"],
     "templates of those above": ["launch_attention_form", "launch_attention_tiles", "launch_groups", "launch_rows", "launch_tiles"],
 }

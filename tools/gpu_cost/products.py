@@ -68,7 +68,7 @@ def own(counts, name, shape, math_of="NumberMath"):
     loop = counts.loop(key)
     steps_of_k = depth // 16
     check_loop(key, loop, steps_of_k * (warp_rows // 16) * (warp_cols // 8), "IMMA" if by_bytes else "HMMA")
-    slice_words = ceil(words, constant("kMostSlices", TILES) * constant("kSliceUnit", TILES)) * constant("kSliceUnit", TILES)
+    slice_words = ceil(words, constant("kMaxSlices", TILES) * constant("kSliceUnit", TILES)) * constant("kSliceUnit", TILES)
     steps = ceil(slice_words if slices > 1 else words, depth)
     row_tiles = ceil(rows, tile_rows)
     blocks = ceil(out, cols) * row_tiles
@@ -89,7 +89,7 @@ def own(counts, name, shape, math_of="NumberMath"):
 def few(counts, name, shape, normed=False, gated=False):
     """With the norm before it, or the gated activation behind it, as few_gemm.cu takes them; None where it does not."""
     rows, inputs, out = shape.rows, shape.inputs, shape.out
-    if rows > constant("kMostRows", FEW):
+    if rows > constant("kMaxRows", FEW):
         return None
     numbers = tile(tile_of(rows, out), TILES)
     _, cols, _, warp_cols, depth, stages = numbers[:6]
@@ -98,13 +98,13 @@ def few(counts, name, shape, normed=False, gated=False):
     unit = constant("kColsUnit", FEW)
     shared = stages * slices * cols * (depth + 8) * 2 + rows * ((ceil(inputs, unit) * unit + 8) * 2 + 8 * 4)
     packs = rows * inputs // 8
-    if shared > 101376 or (normed and packs > constant("kMostNormPacks", FEW) * threads):
+    if shared > 101376 or (normed and packs > constant("kMaxNormPacks", FEW) * threads):
         return None
     key = f"few_gemm_kernel<FewStages<Tile<{', '.join(map(str, (*numbers[:6], slices)))}> >, {'true' if gated else 'false'}>"
     loop = counts.loop(key)
     steps_of_k = depth // 16
     check_loop(key, loop, steps_of_k * 2)
-    slice_unit = constant("kMostSlices", TILES) * constant("kSliceUnit", TILES)
+    slice_unit = constant("kMaxSlices", TILES) * constant("kSliceUnit", TILES)
     in_slice = ceil(inputs, slice_unit) * constant("kSliceUnit", TILES) if slices > 1 else inputs
     moved = out * inputs * 2 + rows * inputs * 2 + rows * (out // 2 if gated else out) * 2
     phase = Phase(bytes=moved, block_bytes=cols * inputs * 2, in_flight=(stages - 1) * cols * slices * depth * 2,

@@ -98,7 +98,7 @@ WALKS = {"greedy": [], "T 1": [("masses", "loop")], "top_k 20": [("count", "turn
 def sample(counts, name, rows, vocab, way):
     key = "sample_kernel"
     threads = 128
-    while threads < constant("kMostThreads", CUDA + "rows/sample_row.h") and threads * 8 < vocab:
+    while threads < constant("kMaxThreads", CUDA + "rows/sample_row.h") and threads * 8 < vocab:
         threads *= 2
     phases = []  # and before it the copy of the rows' list
     for which, taken in WALKS[way]:
@@ -106,7 +106,7 @@ def sample(counts, name, rows, vocab, way):
         # The logits lie in L2: the statistics have just read them.
         phases.append(Phase(bytes=rows * vocab * 4, in_flight=threads * loop["LDG"] * 4, turns=math.ceil(vocab / threads / loop["LDG"]),
                             instructions=loop[taken], cached=True))
-    shared = constant("kBins", CUDA + "rows/sample_row.h") * 8 + constant("kMostListed", CUDA + "rows/sample_row.h") * 8 + 1024
+    shared = constant("kBins", CUDA + "rows/sample_row.h") * 8 + constant("kMaxListed", CUDA + "rows/sample_row.h") * 8 + 1024
     return Kernel(name, CUDA + "rows/sample.cu", rows, threads, shared, counts.of(key)["registers"], phases, lookups=2,
                   useful_bytes=rows * vocab * 4 * bool(WALKS[way]), launches=2, sass=key)
 

@@ -47,7 +47,7 @@ def tile(name, path, zeros=False):
         if choice := re.fullmatch(r"Form::kZeros \? (\d+) : (\d+)", word):
             word = choice[1] if zeros else choice[2]
         if word.startswith("k"):
-            word = str(constant(word, CUDA + ("products/gemm_tiles.h" if word == "kMostSlices" else "layers/expert_kernels.h")))
+            word = str(constant(word, CUDA + ("products/gemm_tiles.h" if word == "kMaxSlices" else "layers/expert_kernels.h")))
         numbers.append(int(word))
     return tuple(numbers)
 
@@ -94,7 +94,7 @@ HELD = [
     (CUDA + "products/qkv.cu", r"each = heads \+ \(args.v.data != nullptr \? 2 : 1\) \* kv_heads;"),
     (CUDA + "rows/grid.h", r"blocks < 16384 \? blocks : 16384"),
     (CUDA + "rows/row_stats.cu", r"constexpr int kBlock = 1024;"),
-    (CUDA + "rows/sample.cu", r"while \(threads < kMostThreads && threads \* 8 < args.logits.cols\) threads \*= 2;"),
+    (CUDA + "rows/sample.cu", r"while \(threads < kMaxThreads && threads \* 8 < args.logits.cols\) threads \*= 2;"),
     (CUDA + "rows/sample.cu", r"by_rank && of.top_k == 1"),
     (CUDA + "libraries/flash_attention.h", r"kFlashRows = 128;"),
     (DECODER, r"stream.normed_gemm\(\{norm, product\}\);"),
@@ -102,13 +102,13 @@ HELD = [
     (DECODER, r"stream.normed_mlp\(\{.norm = norm,"),
     (CUDA + "products/cuda_fused.cc", r"if \(!gated_product\(&args.norm, args.mlp\)\) return Stream::normed_mlp\(args\);"),
     (CUDA + "products/cuda_fused.cc", r"if \(!gated_product\(nullptr, args\)\) return Stream::mlp\(args\);"),
-    (CUDA + "products/few_gemm.cu", r"shared_bytes<decltype\(tile\)>\(args\) <= 101376 && \(args.norm == nullptr \|\| packs <= kMostNormPacks \* tile.kThreads\);"),
-    (CUDA + "attention/attention_parts.h", r"return \(merge.rows \+ 3\) / 4 \* \(\(merge.splits \+ kJoinedAhead - 1\) / kJoinedAhead\) <= kMostJoinTrips;"),
+    (CUDA + "products/few_gemm.cu", r"shared_bytes<decltype\(tile\)>\(args\) <= 101376 && \(args.norm == nullptr \|\| packs <= kMaxNormPacks \* tile.kThreads\);"),
+    (CUDA + "attention/attention_parts.h", r"return \(merge.rows \+ 3\) / 4 \* \(\(merge.splits \+ kJoinedAhead - 1\) / kJoinedAhead\) <= kMaxJoinTrips;"),
     ("src/model/blocks/blocks.h", r"kMlpRows = 2048;"),
     ("src/model/towers/vision_stack.cc", r"for \(; begin < end; begin \+= kMlpRows\)"),
     (CUDA + "libraries/product_choice.cc", r"for \(std::size_t at = 1; at < kRowClassCount; \+\+at\)"),
     (CUDA + "libraries/product_table.h", r"kClearlyQuicker = 1.4;"),
-    (CUDA + "libraries/product_table.h", r"kMostTimedRows = 256;"),
+    (CUDA + "libraries/product_table.h", r"kMaxTimedRows = 256;"),
 ]
 
 

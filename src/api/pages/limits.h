@@ -57,7 +57,7 @@ inline constexpr Limit kMetadata{"metadata", "members", 16};
 inline constexpr Limit kMetadataBytes{"metadata[]", "bytes", 1'024};
 inline constexpr Limit kCacheSalt{"cache_salt", "bytes", 1'024};
 
-inline constexpr std::int64_t kMostSloMs = 86'400'000;  // of a request's own target: a day
+inline constexpr std::int64_t kMaxSloMs = 86'400'000;  // of a request's own target: a day
 
 inline constexpr Limit kAll[] = {
     kMembers,      kMessages,       kMessageMembers,  kParts,        kToolCalls, kImages,

@@ -12,7 +12,7 @@
 namespace saccade::api {
 namespace {
 
-constexpr std::size_t kMostWritten = std::size_t{64} << 20;
+constexpr std::size_t kMaxWritten = std::size_t{64} << 20;
 
 constexpr std::array<std::string_view, 6> kSingle = {
     "stream",           "use_beam_search",    "echo",
@@ -51,10 +51,10 @@ Result<std::vector<ChatRequest>> parse_chat_batch(std::string_view body) {
   *found = nullptr;
   std::string others;
   json::JsonWriter(others).value(tree);
-  if (others.size() * conversations.size() > kMostWritten)
+  if (others.size() * conversations.size() > kMaxWritten)
     return invalid("messages",
                    "{} conversations with {} bytes of other members each: together the limit is {}",
-                   conversations.size(), others.size(), kMostWritten);
+                   conversations.size(), others.size(), kMaxWritten);
   std::vector<ChatRequest> requests;
   for (std::size_t i = 0; i < conversations.size(); ++i) {
     if (!conversations[i].is_array())

@@ -12,7 +12,7 @@
 namespace saccade::api {
 namespace {
 
-constexpr std::int64_t kMostItems = 100;
+constexpr std::int64_t kMaxItems = 100;
 
 // A text becomes the part that stands for it, as clients' types have messages.
 void spell_out(json::object& item) {
@@ -65,9 +65,9 @@ Result<ItemPage> parse_item_page(std::string_view query) {
       const auto [end, code] =
           std::from_chars(value.data(), value.data() + value.size(), page.limit);
       if (code != std::errc() || end != value.data() + value.size() || page.limit < 1 ||
-          page.limit > kMostItems)
+          page.limit > kMaxItems)
         return invalid("limit", "'limit' is '{}', 1 to {} are possible", value.substr(0, 40),
-                       kMostItems);
+                       kMaxItems);
     } else if (name == "order") {
       if (value != "asc" && value != "desc")
         return invalid("order", "'order' is '{}', asc and desc are known", value.substr(0, 40));

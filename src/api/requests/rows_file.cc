@@ -10,16 +10,16 @@ namespace {
 // Then six digits, the bytes of the grid, and a new line.
 constexpr std::string_view kHead = "saccade image_embeds ";
 constexpr std::size_t kHeadBytes = kHead.size() + 7;
-constexpr std::size_t kMostGrid = 64 << 10;
+constexpr std::size_t kMaxGrid = 64 << 10;
 
 constexpr std::size_t filled_up(std::size_t bytes) { return (bytes + 2) / 3 * 3; }
 
 }  // namespace
 
 Result<std::string> rows_file_head(std::string_view grid) {
-  if (grid.size() > kMostGrid)
+  if (grid.size() > kMaxGrid)
     return fail(ErrorCode::kTooLarge, "image_grid_thw has {} bytes, limit {}", grid.size(),
-                kMostGrid);
+                kMaxGrid);
   std::string head = fmt::format("{}{:06}\n{}", kHead, grid.size(), grid);
   head.resize(filled_up(head.size()));
   return head;

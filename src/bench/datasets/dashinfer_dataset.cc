@@ -13,7 +13,7 @@
 namespace saccade::bench {
 namespace {
 
-constexpr std::int64_t kMostPixels = 28 * 28 * 1024;
+constexpr std::int64_t kMaxPixels = 28 * 28 * 1024;
 constexpr std::uint64_t kSeed = 0xCADE;
 
 std::vector<std::int32_t> uniform_samples(std::int32_t count, std::int32_t mean, std::int32_t range,
@@ -69,11 +69,11 @@ Result<std::vector<std::string>> usable_images(const std::string& folder) {
     TRY(const std::string bytes, read_text_file(path));
     const auto header = probe_image(std::as_bytes(std::span(bytes)));
     if (!header) continue;
-    if (std::int64_t{header->width} * header->height <= kMostPixels) usable.push_back(path);
+    if (std::int64_t{header->width} * header->height <= kMaxPixels) usable.push_back(path);
   }
   if (usable.empty())
     return fail(ErrorCode::kNotFound, "{}: no JPEG or PNG image of up to {} pixels", folder,
-                kMostPixels);
+                kMaxPixels);
   return usable;
 }
 

@@ -266,8 +266,8 @@ Result<Dataset> captions_of_parquet(const CaptionSettings& settings,
 
 Result<Dataset> sharegpt_dataset(const ShareGptSettings& settings, const DatasetContext& context) {
   constexpr std::int32_t kLeast = 4;
-  constexpr std::int32_t kMostPrompt = 1024;
-  constexpr std::int32_t kMostBoth = 2048;
+  constexpr std::int32_t kMaxPrompt = 1024;
+  constexpr std::int32_t kMaxBoth = 2048;
   struct Row {
     std::string id;
     SharedTurn question;
@@ -293,8 +293,8 @@ Result<Dataset> sharegpt_dataset(const ShareGptSettings& settings, const Dataset
     const std::int32_t in = context.text->count(row.question.text);
     const std::int32_t answer = context.text->count(row.answer.text);
     const std::int32_t out = settings.output_len >= 0 ? settings.output_len : answer;
-    if (in < kLeast || (settings.output_len < 0 && answer < kLeast) || in > kMostPrompt ||
-        in + out > kMostBoth)
+    if (in < kLeast || (settings.output_len < 0 && answer < kLeast) || in > kMaxPrompt ||
+        in + out > kMaxBoth)
       continue;
     Prompt prompt;
     prompt.row_id = row.id;

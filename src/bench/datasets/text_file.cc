@@ -33,25 +33,25 @@ Result<void> write_into(const std::string& path, std::string_view text, const st
 
 }  // namespace
 
-Result<std::string> read_text_file(const std::string& path, std::size_t most_of_file,
-                                   std::size_t most_of_pipe) {
+Result<std::string> read_text_file(const std::string& path, std::size_t max_of_file,
+                                   std::size_t max_of_pipe) {
   std::error_code code;
   if (fs::status(path, code).type() != fs::file_type::fifo)
-    return read_regular_file(path, most_of_file);
+    return read_regular_file(path, max_of_file);
   std::ifstream file(path, std::ios::binary);
   if (!file) return fail(ErrorCode::kNotFound, "{}: cannot be opened", path);
   std::string text;
   constexpr std::size_t kPiece = std::size_t{1} << 20;
-  while (file && text.size() <= most_of_pipe) {
+  while (file && text.size() <= max_of_pipe) {
     const std::size_t before = text.size();
     text.resize(before + kPiece);
     file.read(text.data() + before, kPiece);
     text.resize(before + static_cast<std::size_t>(file.gcount()));
   }
   if (file.bad()) return fail(ErrorCode::kCorrupt, "{}: cannot be read", path);
-  if (text.size() > most_of_pipe)
+  if (text.size() > max_of_pipe)
     return fail(ErrorCode::kTooLarge, "{}: a pipe of over {} bytes, which is the limit", path,
-                most_of_pipe);
+                max_of_pipe);
   return text;
 }
 

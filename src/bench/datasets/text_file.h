@@ -8,14 +8,14 @@
 
 namespace saccade::bench {
 
-inline constexpr std::size_t kMostOfFile = std::size_t{4} << 30;
-inline constexpr std::size_t kMostOfPipe = std::size_t{1} << 30;
+inline constexpr std::size_t kMaxOfFile = std::size_t{4} << 30;
+inline constexpr std::size_t kMaxOfPipe = std::size_t{1} << 30;
 
 // A regular file or a pipe. kInvalid for a folder or a device: /dev/zero has no end. kTooLarge:
-// over `most_of_file` bytes, known before any is read, or `most_of_pipe`, as nobody knows whether
+// over `max_of_file` bytes, known before any is read, or `max_of_pipe`, as nobody knows whether
 // it ends.
-Result<std::string> read_text_file(const std::string& path, std::size_t most_of_file = kMostOfFile,
-                                   std::size_t most_of_pipe = kMostOfPipe);
+Result<std::string> read_text_file(const std::string& path, std::size_t max_of_file = kMaxOfFile,
+                                   std::size_t max_of_pipe = kMaxOfPipe);
 
 // Of one picture, which no pipe brings.
 Result<std::string> read_image_file(const std::string& path);

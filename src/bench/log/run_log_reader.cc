@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kInstantLimit = 1'000'000'000'000'000'000;  // 31 years either way
 // Of all events: each token is a latency to be sorted, whatever the size of the file.
-constexpr std::int64_t kMostEventTokens = std::int64_t{1} << 27;
+constexpr std::int64_t kMaxEventTokens = std::int64_t{1} << 27;
 constexpr std::int64_t kInt32Max = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kUint32Max = std::numeric_limits<std::uint32_t>::max();
 constexpr std::int64_t kInt64Max = std::numeric_limits<std::int64_t>::max();
@@ -269,9 +269,9 @@ Result<void> read_events(const json::object& line, std::uint32_t request,
     TRY(const std::int64_t tokens, int_in((*flat)[i + 2], "events: tokens", -1, kInt32Max));
     TRY(const std::int64_t kinds, int_in((*flat)[i + 3], "events: kinds", 0, kAllEventKinds));
     all_tokens += std::max<std::int64_t>(0, tokens);
-    if (all_tokens > kMostEventTokens)
+    if (all_tokens > kMaxEventTokens)
       return fail(ErrorCode::kInvalid, "'events': those so far bring {} tokens, the limit is {}",
-                  all_tokens, kMostEventTokens);
+                  all_tokens, kMaxEventTokens);
     events.push_back({at, request, static_cast<std::uint32_t>(bytes),
                       static_cast<std::int32_t>(tokens), static_cast<EventKinds>(kinds)});
   }

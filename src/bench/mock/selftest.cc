@@ -269,8 +269,8 @@ struct Rate {
 };
 
 Result<Rate> closed_loop_rate(const Check& check, const std::string& url, int tokens) {
-  constexpr double kMostRequestsPerSecond = 150'000;
-  const auto count = static_cast<std::size_t>(kMostRequestsPerSecond * check.settings.seconds *
+  constexpr double kMaxRequestsPerSecond = 150'000;
+  const auto count = static_cast<std::size_t>(kMaxRequestsPerSecond * check.settings.seconds *
                                               check.settings.threads);
   TRY(Load load, make_load(url, count, tokens, check.settings.threads));
   load.arrivals.closed_loop = true;

@@ -13,7 +13,7 @@
 namespace saccade::bench {
 namespace {
 
-constexpr double kMaxSeconds = 3e9;  // a century: keeps nanoseconds far inside 64 bits
+constexpr double kMaxTraceSeconds = 3e9;  // a century: keeps nanoseconds far inside 64 bits
 constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
 
 std::string_view trimmed(std::string_view text) {
@@ -28,8 +28,9 @@ Result<Nanos> parse_seconds(std::string_view text, std::string_view what) {
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (code != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
     return fail(ErrorCode::kInvalid, "{} '{}' is not a number of seconds", what, text);
-  if (value < 0 || value > kMaxSeconds)
-    return fail(ErrorCode::kInvalid, "{} is {} s, allowed are 0 to {}", what, text, kMaxSeconds);
+  if (value < 0 || value > kMaxTraceSeconds)
+    return fail(ErrorCode::kInvalid, "{} is {} s, allowed are 0 to {}", what, text,
+                kMaxTraceSeconds);
   return std::llround(value * 1e9);
 }
 
@@ -118,8 +119,8 @@ class GapReader final : public RowReader {
   Result<void> read(std::string_view line, Trace& into) override {
     TRY(const Nanos gap, parse_seconds(line, "the gap"));
     at_ += gap;
-    if (seconds(at_) > kMaxSeconds)
-      return fail(ErrorCode::kInvalid, "the gaps add up to over {} s", kMaxSeconds);
+    if (seconds(at_) > kMaxTraceSeconds)
+      return fail(ErrorCode::kInvalid, "the gaps add up to over {} s", kMaxTraceSeconds);
     TraceRow row;
     row.at = at_;
     into.rows.push_back(row);
@@ -188,9 +189,9 @@ class JsonReader final : public RowReader {
     const json::object& object = v.get_object();
     TRY(const double stamp, json::get_double(object, labels_.timestamp));
     const double at = stamp * labels_.timestamp_unit_s;
-    if (!(at >= 0) || at > kMaxSeconds)
+    if (!(at >= 0) || at > kMaxTraceSeconds)
       return fail(ErrorCode::kInvalid, "'{}' is {} s, allowed are 0 to {}", labels_.timestamp, at,
-                  kMaxSeconds);
+                  kMaxTraceSeconds);
     TraceRow row;
     row.at = std::llround(at * 1e9);
     TRY(row.input_tokens, count(object, labels_.input_length));
@@ -294,9 +295,9 @@ Result<Trace> parse_trace(std::string_view text, std::string_view name, const Tr
   }
   if (trace.rows.empty()) return fail(ErrorCode::kInvalid, "{}: the trace has no requests", name);
   rebase(trace);
-  if (seconds(trace.rows.back().at) > kMaxSeconds) {
+  if (seconds(trace.rows.back().at) > kMaxTraceSeconds) {
     return fail(ErrorCode::kInvalid, "{}: the arrivals span {:.0f} s, allowed are {:.0f}", name,
-                seconds(trace.rows.back().at), kMaxSeconds);
+                seconds(trace.rows.back().at), kMaxTraceSeconds);
   }
   return trace;
 }

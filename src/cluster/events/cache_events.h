@@ -49,8 +49,8 @@ struct CacheEvent {
 class CacheEventLog final : public CacheObserver {
  public:
   // `wake` is called when there is something to take and was nothing; must not block.
-  CacheEventLog(std::size_t most_events, std::function<void()> wake)
-      : most_(most_events), wake_(std::move(wake)) {}
+  CacheEventLog(std::size_t max_events, std::function<void()> wake)
+      : most_(max_events), wake_(std::move(wake)) {}
 
   void stored(const StoredBlock& block) override;
   void removed(int group, std::uint64_t name) override;

@@ -8,12 +8,12 @@
 namespace saccade::cluster {
 namespace {
 
-constexpr std::size_t kMostReason = 256;
+constexpr std::size_t kMaxReason = 256;
 
 double plain(double number) { return std::isfinite(number) && number > 0 ? number : 0; }
 
 std::string printable_reason(const std::string& text) {
-  std::string shown = text.substr(0, kMostReason);
+  std::string shown = text.substr(0, kMaxReason);
   for (char& c : shown)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   return shown;

@@ -9,16 +9,16 @@
 namespace saccade::cluster {
 namespace {
 
-constexpr std::size_t kMostText = 1024;  // of names and layouts
-constexpr std::size_t kMostRecipe = 64u << 10;
-constexpr int kMostFiles = 1024;
-constexpr std::size_t kMostCallReason = 256;
+constexpr std::size_t kMaxText = 1024;  // of names and layouts
+constexpr std::size_t kMaxRecipe = 64u << 10;
+constexpr int kMaxFiles = 1024;
+constexpr std::size_t kMaxCallReason = 256;
 
 bool well_formed(const v1::Ask& ask) {
-  return ask.key().size() == Digest{}.size() && ask.node().size() <= kMostText &&
-         ask.fingerprint().size() <= kMostText && ask.numerics().size() <= kMostText &&
-         ask.layout_key().size() <= kMostText && ask.recipe().size() <= kMostRecipe &&
-         ask.file_bytes_size() <= kMostFiles;
+  return ask.key().size() == Digest{}.size() && ask.node().size() <= kMaxText &&
+         ask.fingerprint().size() <= kMaxText && ask.numerics().size() <= kMaxText &&
+         ask.layout_key().size() <= kMaxText && ask.recipe().size() <= kMaxRecipe &&
+         ask.file_bytes_size() <= kMaxFiles;
 }
 
 OrderHead head_of(const v1::Ask& ask) {
@@ -121,7 +121,7 @@ void EncodeCall::refused(Refusal refusal, Nanos retry_after, const std::string& 
   message.mutable_refused()->set_code(static_cast<std::uint32_t>(refusal));
   message.mutable_refused()->set_retry_after_ms(
       static_cast<std::uint32_t>(std::clamp<Nanos>(retry_after / kMillisecond, 0, 60'000)));
-  message.mutable_refused()->set_text(text.substr(0, kMostCallReason));
+  message.mutable_refused()->set_text(text.substr(0, kMaxCallReason));
   rows_.reset();
   last_ = true;
   enqueue(std::move(message));

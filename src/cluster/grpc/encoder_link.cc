@@ -19,8 +19,8 @@
 namespace saccade::cluster {
 namespace {
 
-constexpr int kMostMessage = (1 << 20) + (64 << 10);
-constexpr std::size_t kMostLinkText = 1024;
+constexpr int kMaxMessage = (1 << 20) + (64 << 10);
+constexpr std::size_t kMaxLinkText = 1024;
 
 std::chrono::system_clock::time_point after(Nanos duration) {
   return std::chrono::system_clock::now() + std::chrono::nanoseconds(duration);
@@ -156,7 +156,7 @@ GrpcLink::GrpcLink(const GrpcLinkSettings& settings, const Clock& clock, EventTh
 
 std::unique_ptr<v1::Encoder::Stub> GrpcLink::stub_for(const std::string& address) const {
   grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(kMostMessage);
+  arguments.SetMaxReceiveMessageSize(kMaxMessage);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
@@ -226,8 +226,8 @@ void GrpcLink::greeted(int encoder, const grpc::Status& status, const HelloCall&
   Peer& peer = peers_[static_cast<std::size_t>(encoder)];
   if (!status.ok()) return retry(encoder, status.error_message());
   const v1::HelloReply& said = call.reply;
-  if (said.node().size() > kMostLinkText || said.fingerprint().size() > kMostLinkText ||
-      said.numerics().size() > kMostLinkText || said.nonce().size() > kMostLinkText)
+  if (said.node().size() > kMaxLinkText || said.fingerprint().size() > kMaxLinkText ||
+      said.numerics().size() > kMaxLinkText || said.nonce().size() > kMaxLinkText)
     return retry(encoder, "its greeting is longer than a greeting is");
   const std::string expected = proof(
       settings_.access.key,
@@ -280,7 +280,7 @@ void GrpcLink::retry(int encoder, const std::string& why) {
     log::warning("encoder {} cannot be used: {}; tried again and again", peer.address, why);
   thread_.timers().start(clock_.now() + peer.retry,
                          [this, encoder, life = peer.life] { connect(encoder, life); });
-  peer.retry = std::min(2 * peer.retry, settings_.most_retry);
+  peer.retry = std::min(2 * peer.retry, settings_.max_retry);
 }
 
 // --- asking ---

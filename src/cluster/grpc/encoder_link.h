@@ -20,7 +20,7 @@ struct GrpcLinkSettings {
   bool any_numerics = false;
   Nanos connect_time = 300 * kMillisecond;
   Nanos least_retry = 200 * kMillisecond;  // between two tries to connect, doubled up to the most
-  Nanos most_retry = 3 * kSecond;
+  Nanos max_retry = 3 * kSecond;
 };
 
 // Refused in a build without gRPC, which can make no link.

@@ -19,10 +19,10 @@ namespace {
 
 constexpr Nanos kReportEvery = 250 * kMillisecond;
 constexpr Nanos kSilence = 5 * kSecond;  // that a new call may begin with
-constexpr std::size_t kMostWatchers = 1024;
-constexpr int kMostServerMessage = (1 << 20) + (64 << 10);
-constexpr std::size_t kMostMemory = std::size_t{512} << 20;  // of gRPC's own buffers
-constexpr std::size_t kMostNode = 256;
+constexpr std::size_t kMaxWatchers = 1024;
+constexpr int kMaxServerMessage = (1 << 20) + (64 << 10);
+constexpr std::size_t kMaxMemory = std::size_t{512} << 20;  // of gRPC's own buffers
+constexpr std::size_t kMaxNode = 256;
 
 class GrpcEncoderServer;
 
@@ -176,7 +176,7 @@ grpc::ServerUnaryReactor* GrpcEncoderServer::Hello(grpc::CallbackServerContext* 
   reply->set_numerics(self.numerics);
   reply->set_row_bytes(self.row_bytes);
   reply->set_nonce(nonce_);
-  if (request->nonce().size() > kMostNode) {
+  if (request->nonce().size() > kMaxNode) {
     reactor->Finish({grpc::StatusCode::INVALID_ARGUMENT, "the nonce is too long"});
     return reactor;
   }
@@ -190,12 +190,12 @@ grpc::ServerUnaryReactor* GrpcEncoderServer::Hello(grpc::CallbackServerContext* 
 
 grpc::ServerWriteReactor<v1::ReportMessage>* GrpcEncoderServer::Watch(
     grpc::CallbackServerContext*, const v1::WatchRequest* request) {
-  const bool known = request->node().size() <= kMostNode &&
+  const bool known = request->node().size() <= kMaxNode &&
                      equal_proofs(request->proof(),
                                   proof(settings_.access.key, {"watch", nonce_, request->node()}));
   const std::lock_guard lock(mutex_);
-  auto* const call = new WatchCall(*this, request->node().substr(0, kMostNode),
-                                   !known || watchers_.size() >= kMostWatchers);
+  auto* const call = new WatchCall(*this, request->node().substr(0, kMaxNode),
+                                   !known || watchers_.size() >= kMaxWatchers);
   watchers_.insert(call);
   return call;
 }
@@ -206,7 +206,7 @@ grpc::ServerBidiReactor<v1::EncodeRequest, v1::EncodeReply>* GrpcEncoderServer::
   const CallId id = ++last_call_;
   auto* const call = new EncodeCall(*this, id);
   calls_[id] = call;
-  const bool full = calls_.size() > settings_.most_calls;
+  const bool full = calls_.size() > settings_.max_calls;
   thread_.post([this, id, full] {
     if (full)
       return refused(id, Refusal::kOverloaded, kSecond, "too many calls are open at this encoder");
@@ -231,10 +231,10 @@ Result<void> GrpcEncoderServer::listen(EncoderDesk& desk) {
   desk_ = &desk;
   grpc::ServerBuilder builder;
   builder.RegisterService(static_cast<v1::Encoder::CallbackService*>(this));
-  builder.SetMaxReceiveMessageSize(kMostServerMessage);
-  builder.SetMaxSendMessageSize(kMostServerMessage);
+  builder.SetMaxReceiveMessageSize(kMaxServerMessage);
+  builder.SetMaxSendMessageSize(kMaxServerMessage);
   grpc::ResourceQuota quota("saccade cluster");
-  quota.Resize(kMostMemory);
+  quota.Resize(kMaxMemory);
   builder.SetResourceQuota(quota);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Who connects and does not speak HTTP/2 is let go.

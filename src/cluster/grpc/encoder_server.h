@@ -15,7 +15,7 @@ struct EncoderServerSettings {
   std::vector<std::string> addresses;  // "HOST:PORT", "unix:PATH"
   Access access;
   Greeting self;
-  std::size_t most_calls = 4096;  // open at once, of all requesters; over it a call is refused
+  std::size_t max_calls = 4096;  // open at once, of all requesters; over it a call is refused
 };
 
 // A desk answers to it; the desk lives on `thread`, and is made before listen().

@@ -9,12 +9,12 @@
 namespace saccade::cluster {
 namespace {
 
-constexpr std::size_t kMostLevels = 512;
-constexpr std::size_t kMostHeld = 256;        // of a key or a name
+constexpr std::size_t kMaxLevels = 512;
+constexpr std::size_t kMaxHeld = 256;         // of a key or a name
 constexpr std::size_t kOpening = 1024;        // bytes of text that say how a request begins
 constexpr std::size_t kMediumOpening = 1024;  // and of each medium
-constexpr std::size_t kMostMedia = 4096;
-constexpr std::size_t kMostLiteral = 32;
+constexpr std::size_t kMaxMedia = 4096;
+constexpr std::size_t kMaxLiteral = 32;
 constexpr std::string_view kMark = "\xEF\xBB\xBF";  // which may stand before JSON
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
@@ -68,7 +68,7 @@ void BodyScan::begin_string() {
   escaped_ = false;
   unicode_ = 0;
   if (target_ == Target::kMedia) {
-    if (found_.media.size() < kMostMedia) {
+    if (found_.media.size() < kMaxMedia) {
       found_.media.push_back({offset_ + 1, offset_ + 1, false});
     } else {
       target_ = Target::kNothing;
@@ -85,8 +85,8 @@ std::size_t BodyScan::take_string(std::string_view bytes) {
   const std::size_t run = plain_run(bytes);
   if (run > 0) {
     const std::string_view plain = bytes.substr(0, run);
-    if (target_ != Target::kNothing && target_ != Target::kText && held_.size() < kMostHeld)
-      held_.append(plain.substr(0, kMostHeld - held_.size()));
+    if (target_ != Target::kNothing && target_ != Target::kText && held_.size() < kMaxHeld)
+      held_.append(plain.substr(0, kMaxHeld - held_.size()));
     note(plain);
     return run;
   }
@@ -123,7 +123,7 @@ void BodyScan::take_escape(char c) {
 }
 
 void BodyScan::add(char c) {
-  if (target_ != Target::kNothing && target_ != Target::kText && held_.size() < kMostHeld)
+  if (target_ != Target::kNothing && target_ != Target::kText && held_.size() < kMaxHeld)
     held_ += c;
 }
 
@@ -198,12 +198,12 @@ void BodyScan::structure(char c) {
       return;
     default:
       if (!levels_.empty() && levels_.back().wants_key) return lose();
-      if (literal_.size() < kMostLiteral) literal_ += c;
+      if (literal_.size() < kMaxLiteral) literal_ += c;
   }
 }
 
 void BodyScan::open(bool object) {
-  if (!literal_.empty() || levels_.size() >= kMostLevels) return lose();
+  if (!literal_.empty() || levels_.size() >= kMaxLevels) return lose();
   if (!levels_.empty() && levels_.back().wants_key) return lose();
   Place place = place_below();
   // A list of messages has objects, a message is one.

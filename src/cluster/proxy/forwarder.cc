@@ -21,7 +21,7 @@ namespace {
 
 // Answers up to here are put together and written once; longer ones and streams go on as they come.
 constexpr std::size_t kSmallAnswer = 64u << 10;
-constexpr std::size_t kMostServers = 256;  // given and found
+constexpr std::size_t kMaxServers = 256;  // given and found
 
 constexpr std::string_view kDenied = "PermissionDeniedError";
 constexpr std::string_view kStrangeHost =
@@ -168,11 +168,11 @@ void Forwarder::handle(net::HttpRequest request, net::Responder responder) {
   exchange->read_at = steady_now();
   {
     const std::lock_guard lock(mutex_);
-    ++numbers_.requests;
+    ++counters_.requests;
     retries_.requested();
-    if (running_.size() >= most_running_) {
+    if (running_.size() >= max_running_) {
       std::erase_if(running_, [](const auto& each) { return each.expired(); });
-      most_running_ = 2 * running_.size() + 64;
+      max_running_ = 2 * running_.size() + 64;
     }
     running_.push_back(exchange);
   }
@@ -210,7 +210,7 @@ void Forwarder::handle(net::HttpRequest request, net::Responder responder) {
     alive->gone = true;
     if (alive->id != 0) alive->client->cancel(alive->id);
     const std::lock_guard lock(mutex_);
-    ++numbers_.left;
+    ++counters_.left;
   });
   attempt(exchange);
 }
@@ -230,9 +230,9 @@ void Forwarder::attempt(const ExchangePtr& exchange) {
       exchange->tried[*chosen] = true;
       table_.given(*chosen, exchange->predicted);
       if (!std::exchange(exchange->given, true))
-        numbers_.added_seconds += seconds(steady_now() - exchange->read_at);
+        counters_.added_seconds += seconds(steady_now() - exchange->read_at);
     } else {
-      ++numbers_.no_server;
+      ++counters_.no_server;
     }
   }
   if (nobody)
@@ -319,7 +319,7 @@ void Forwarder::on_done(const ExchangePtr& exchange, net::ClientResponse respons
   if (!exchange->gathers) {
     exchange->responder.end_stream();
     const std::lock_guard lock(mutex_);
-    ++numbers_.answers[std::clamp(response.status / 100, 0, 5)];
+    ++counters_.answers[std::clamp(response.status / 100, 0, 5)];
     return;
   }
   // A server that ends has not begun with it, so asking the next is no retry.
@@ -335,10 +335,10 @@ bool Forwarder::try_again(const ExchangePtr& exchange, bool sent) {
     const std::lock_guard lock(mutex_);
     if (!table_.choose(exchange->predicted, exchange->tried)) return false;
     if (sent && !retries_.take()) {
-      ++numbers_.retries_denied;
+      ++counters_.retries_denied;
       return false;
     }
-    ++numbers_.retries;
+    ++counters_.retries;
   }
   exchange->retries += sent ? 1 : 0;
   exchange->gathers = false;
@@ -371,7 +371,7 @@ void Forwarder::broke_off(Exchange& exchange, const net::ClientResponse& respons
   log::warning("{}: an answer broke off: {}", exchange.server->name, response.error);
   {
     const std::lock_guard lock(mutex_);
-    ++numbers_.cut;
+    ++counters_.cut;
   }
   if (!exchange.is_stream) return exchange.responder.cut();
   // A stream has no other place for it.
@@ -388,7 +388,7 @@ void Forwarder::broke_off(Exchange& exchange, const net::ClientResponse& respons
 void Forwarder::answer(Exchange& exchange, net::HttpResponse response) {
   {
     const std::lock_guard lock(mutex_);
-    ++numbers_.answers[std::clamp(response.status / 100, 0, 5)];
+    ++counters_.answers[std::clamp(response.status / 100, 0, 5)];
   }
   exchange.responder.respond(std::move(response));
 }
@@ -433,19 +433,20 @@ net::HttpResponse Forwarder::metrics() const {
     line(name, "counter", help);
     value(name, "", static_cast<double>(number));
   };
-  counter("requests_total", "Requests from clients.", numbers_.requests);
+  counter("requests_total", "Requests from clients.", counters_.requests);
   line("answers_total", "counter", "Answers to clients, by hundreds of the status.");
   for (int i = 1; i < 6; ++i)
     value("answers_total", fmt::format("{{code=\"{}xx\"}}", i),
-          static_cast<double>(numbers_.answers[i]));
-  counter("retries_total", "Attempts after the first.", numbers_.retries);
+          static_cast<double>(counters_.answers[i]));
+  counter("retries_total", "Attempts after the first.", counters_.retries);
   counter("retries_denied_total", "Attempts that the retry budget did not have.",
-          numbers_.retries_denied);
-  counter("answers_cut_total", "Answers that broke off behind their first byte.", numbers_.cut);
-  counter("clients_left_total", "Clients that went away before their answer's end.", numbers_.left);
-  counter("no_server_total", "Requests for which no server was left.", numbers_.no_server);
+          counters_.retries_denied);
+  counter("answers_cut_total", "Answers that broke off behind their first byte.", counters_.cut);
+  counter("clients_left_total", "Clients that went away before their answer's end.",
+          counters_.left);
+  counter("no_server_total", "Requests for which no server was left.", counters_.no_server);
   counter("handling_seconds_total", "Time from requests' last bytes to their way to a server.",
-          numbers_.added_seconds);
+          counters_.added_seconds);
   line("held_bytes", "gauge", "Bytes of bodies on their way.");
   value("held_bytes", "", static_cast<double>(held_bytes_.used()));
   const auto each = [&](std::string_view name, std::string_view type, std::string_view help,
@@ -522,7 +523,7 @@ void Forwarder::found(const std::vector<std::string>& urls) {
     const bool known = std::ranges::any_of(servers_, [&](const ServerPtr& server) {
       return server != nullptr && server->name == text;
     });
-    if (known || table_.present() >= kMostServers) continue;
+    if (known || table_.present() >= kMaxServers) continue;
     auto url = net::parse_url(text);
     if (!url) continue;
     while (url->path.ends_with('/')) url->path.pop_back();

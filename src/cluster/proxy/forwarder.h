@@ -18,7 +18,7 @@
 namespace saccade::cluster {
 
 // What the metrics page tells besides the table of servers.
-struct ProxyNumbers {
+struct ProxyCounters {
   std::uint64_t requests = 0;
   std::uint64_t answers[6] = {};  // by hundreds of the status
   std::uint64_t retries = 0;
@@ -88,11 +88,11 @@ class Forwarder {
   std::vector<ServerPtr> servers_;  // guarded by mutex_; as in table_
   PdTable table_;                   // guarded by mutex_
   RetryBudget retries_;             // guarded by mutex_
-  ProxyNumbers numbers_;            // guarded by mutex_
+  ProxyCounters counters_;          // guarded by mutex_
   // Those that may be on their way, and how many they may become before the others are forgotten;
   // guarded by mutex_.
   std::vector<std::weak_ptr<Exchange>> running_;
-  std::size_t most_running_ = 64;
+  std::size_t max_running_ = 64;
   std::vector<std::unique_ptr<net::HttpClient>> clients_;  // last: their threads use all above
 };
 

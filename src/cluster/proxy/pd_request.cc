@@ -11,7 +11,7 @@ constexpr std::int64_t kBytesOfToken = 4;         // of text
 constexpr std::int64_t kBytesOfImageToken = 400;  // of a data URL with a JPEG in it
 constexpr std::int64_t kRemoteTokens = 1'024;     // of a medium that is not here
 constexpr std::int64_t kLeastImage = 64;
-constexpr std::int64_t kMostImage = 16'384;
+constexpr std::int64_t kMaxImage = 16'384;
 constexpr std::int64_t kEveryRequest = 16;  // tokens
 
 }  // namespace
@@ -23,7 +23,7 @@ PdRequest predicted_request(const ScannedBody& body, std::string_view session) {
     const auto bytes = static_cast<std::int64_t>(medium.end - medium.begin);
     request.prompt += medium.remote
                           ? kRemoteTokens
-                          : std::clamp(bytes / kBytesOfImageToken, kLeastImage, kMostImage);
+                          : std::clamp(bytes / kBytesOfImageToken, kLeastImage, kMaxImage);
   }
   request.work = request.prompt;
   const std::string_view name = session.empty() ? std::string_view(body.user) : session;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kReadAtOnce = std::size_t{64} << 10;
 constexpr std::size_t kSignInBytes = std::size_t{4} << 10;
-constexpr std::size_t kMostReads = 16;  // before writing goes on
+constexpr std::size_t kMaxReads = 16;  // before writing goes on
 
 // As RESP has it.
 Result<void> append(std::string& to, const StoreCommand& command) {
@@ -50,7 +50,7 @@ RedisConnection::~RedisConnection() = default;
 Result<std::vector<StoreReply>> RedisConnection::run(const StoreBatch& batch, Nanos until) {
   const auto all = [&]() -> Result<std::vector<StoreReply>> {
     if (!context_) TRY_DO(connect(until));
-    return exchange(batch.commands, batch.most_bytes, until);
+    return exchange(batch.commands, batch.max_bytes, until);
   };
   auto replies = all();
   // Replies that come later would be taken for those of other commands.
@@ -94,11 +94,11 @@ Result<void> RedisConnection::sign_in(Nanos until) {
 }
 
 Result<std::vector<StoreReply>> RedisConnection::exchange(const std::vector<StoreCommand>& commands,
-                                                          std::size_t most_bytes, Nanos until) {
+                                                          std::size_t max_bytes, Nanos until) {
   std::string out;
   for (const StoreCommand& command : commands) TRY_DO(append(out, command));
   std::vector<StoreReply> replies;
-  reader_->allow(most_bytes + commands.size() * sizeof(StoreReply));
+  reader_->allow(max_bytes + commands.size() * sizeof(StoreReply));
   std::array<char, kReadAtOnce> in;
   std::size_t sent = 0;
   while (replies.size() < commands.size()) {
@@ -110,7 +110,7 @@ Result<std::vector<StoreReply>> RedisConnection::exchange(const std::vector<Stor
         return fail(ErrorCode::kUnavailable, "{}: {}", address_.display(), std::strerror(errno));
       sent += static_cast<std::size_t>(std::max<ssize_t>(0, count));
     }
-    for (std::size_t reads = 0; reads < kMostReads && replies.size() < commands.size(); ++reads) {
+    for (std::size_t reads = 0; reads < kMaxReads && replies.size() < commands.size(); ++reads) {
       const ssize_t count = recv(context_->fd, in.data(), in.size(), MSG_DONTWAIT);
       if (count == 0)
         return fail(ErrorCode::kUnavailable, "{}: it closed the connection", address_.display());

@@ -28,7 +28,7 @@ class RedisConnection {
   Result<void> connect(Nanos until);
   Result<void> sign_in(Nanos until);
   Result<std::vector<StoreReply>> exchange(const std::vector<StoreCommand>& commands,
-                                           std::size_t most_bytes, Nanos until);
+                                           std::size_t max_bytes, Nanos until);
   Result<void> wait(short events, Nanos until);
 
   struct Free {

@@ -16,7 +16,7 @@ namespace saccade::cluster {
 namespace {
 
 // Whoever asks has limits of bytes; this one is for what has none.
-constexpr std::size_t kMostWaiting = 1024;
+constexpr std::size_t kMaxWaiting = 1024;
 
 class RedisLink final : public StoreLink {
  public:
@@ -38,14 +38,14 @@ class RedisLink final : public StoreLink {
     {
       const std::lock_guard lock(mutex_);
       if (stopping_) return;
-      if (waiting_.size() < kMostWaiting) {
+      if (waiting_.size() < kMaxWaiting) {
         waiting_.push_back({std::move(batch), std::move(done), until});
         come_.notify_one();
         return;
       }
     }
     thread_.post([done = std::move(done)] {
-      done(fail(ErrorCode::kExhausted, "{} batches wait for the store", kMostWaiting));
+      done(fail(ErrorCode::kExhausted, "{} batches wait for the store", kMaxWaiting));
     });
   }
 

@@ -22,11 +22,11 @@ class RedisLinkTest : public ::testing::Test {
     return address;
   }
   static StoreBatch batch(std::vector<std::vector<std::string>> commands,
-                          Nanos limit = 30 * kSecond, std::size_t most_bytes = 4096) {
+                          Nanos limit = 30 * kSecond, std::size_t max_bytes = 4096) {
     StoreBatch made;
     for (auto& words : commands) made.commands.push_back({std::move(words), {}});
     made.limit = limit;
-    made.most_bytes = most_bytes;
+    made.max_bytes = max_bytes;
     return made;
   }
   Replies run(StoreLink& link, StoreBatch of) {

@@ -38,8 +38,8 @@ void LevelController::update(Nanos wait) {
   const Nanos due = (now - stepped_at_) / period_;
   if (due <= 0) return;
   // What lies further back than can be caught up on is let go.
-  stepped_at_ = due > kMostSteps ? now : stepped_at_ + due * period_;
-  for (Nanos i = 0; i < std::min<Nanos>(due, kMostSteps); ++i) step(wait);
+  stepped_at_ = due > kMaxSteps ? now : stepped_at_ + due * period_;
+  for (Nanos i = 0; i < std::min<Nanos>(due, kMaxSteps); ++i) step(wait);
 }
 
 void LevelController::step(Nanos wait) {

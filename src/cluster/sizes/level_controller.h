@@ -23,7 +23,7 @@ namespace saccade::cluster {
 // One thread.
 class LevelController {
  public:
-  static constexpr int kMostSteps = 8;             // that one update() catches up on
+  static constexpr int kMaxSteps = 8;              // that one update() catches up on
   static constexpr std::size_t kRemembered = 200;  // native sizes
   static constexpr Nanos kLeastPeriod = 50 * kMillisecond;
 

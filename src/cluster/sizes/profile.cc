@@ -23,7 +23,7 @@ constexpr std::size_t kTerms = 3;
 constexpr double kTokenUnit = 1024;  // makes the terms about 1
 constexpr double kWeightOfNew = 0.05;
 constexpr double kLeastFactor = 0.5;
-constexpr double kMostFactor = 3;
+constexpr double kMaxFactor = 3;
 
 using Terms = std::array<double, kTerms>;
 
@@ -210,8 +210,8 @@ std::string profile_path(std::string_view folder, std::string_view machine,
 
 Result<Profile> load_profile(const std::string& path, std::string_view machine,
                              std::string_view model) {
-  constexpr std::size_t kMostBytes = std::size_t{64} << 20;
-  auto text = read_regular_file(path, kMostBytes);
+  constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
+  auto text = read_regular_file(path, kMaxBytes);
   if (!text) return fail(std::move(text).error());
   auto profile = parse_profile(*text);
   if (!profile) return fail_within(path, std::move(profile).error());
@@ -237,8 +237,8 @@ Result<void> save_profile(const std::string& path, const Profile& profile) {
 
 void SpeedCorrection::observe(double real, double predicted) {
   if (!(real > 0) || !(predicted > 0)) return;
-  const double ratio = std::clamp(real / predicted, kLeastFactor, kMostFactor);
-  factor_ = std::clamp(factor_ + kWeightOfNew * (ratio - factor_), kLeastFactor, kMostFactor);
+  const double ratio = std::clamp(real / predicted, kLeastFactor, kMaxFactor);
+  factor_ = std::clamp(factor_ + kWeightOfNew * (ratio - factor_), kLeastFactor, kMaxFactor);
 }
 
 }  // namespace saccade::cluster

@@ -8,11 +8,11 @@
 namespace saccade::cluster {
 namespace {
 
-constexpr double kRateWindow = 3;                // seconds
-constexpr double kLeastSpan = 1;                 // seconds
-constexpr double kNoRate = 1e-5;                 // keeps the division finite
-constexpr double kSquare = 28;                   // pixels of a visual token's side
-constexpr std::size_t kMostRequests = 1u << 20;  // requests within the window that are told apart
+constexpr double kRateWindow = 3;               // seconds
+constexpr double kLeastSpan = 1;                // seconds
+constexpr double kNoRate = 1e-5;                // keeps the division finite
+constexpr double kSquare = 28;                  // pixels of a visual token's side
+constexpr std::size_t kMaxRequests = 1u << 20;  // requests within the window that are told apart
 
 }  // namespace
 
@@ -69,7 +69,7 @@ double SeedRate::arrived() {
   while (!arrivals_.empty() && seconds(now - arrivals_.front()) > kRateWindow * second_)
     arrivals_.pop_front();
   arrivals_.push_back(now);
-  if (arrivals_.size() > kMostRequests) arrivals_.pop_front();
+  if (arrivals_.size() > kMaxRequests) arrivals_.pop_front();
   const double span = std::max(kLeastSpan * second_, seconds(now - arrivals_.front()));
   return static_cast<double>(arrivals_.size()) / span;
 }

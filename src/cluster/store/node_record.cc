@@ -9,7 +9,7 @@
 namespace saccade::cluster {
 namespace {
 
-constexpr std::size_t kMostNodeText = 512;
+constexpr std::size_t kMaxNodeText = 512;
 constexpr std::int64_t kVersion = 1;
 
 std::string proof_of(const NodeRecord& r, std::string_view key) {
@@ -24,10 +24,10 @@ bool is_url(std::string_view text) {
 
 Result<std::string> text_of(const json::object& from, std::string_view name) {
   TRY(std::string text, json::get_string_or(from, name, ""));
-  if (text.size() > kMostNodeText ||
+  if (text.size() > kMaxNodeText ||
       std::ranges::any_of(text, [](unsigned char c) { return c < ' ' || c == 0x7f; }))
     return fail(ErrorCode::kCorrupt, "\"{}\" is not plain text of up to {} bytes", name,
-                kMostNodeText);
+                kMaxNodeText);
   return text;
 }
 
@@ -58,9 +58,9 @@ std::string write_record(const NodeRecord& record, std::string_view key) {
 }
 
 Result<NodeRecord> read_record(std::string_view text, std::string_view id, std::string_view key) {
-  if (text.size() > kMostRecordBytes)
+  if (text.size() > kMaxRecordBytes)
     return fail(ErrorCode::kCorrupt, "a record of {} bytes, at most {} are read", text.size(),
-                kMostRecordBytes);
+                kMaxRecordBytes);
   const auto tree = json::parse(text, 4);
   if (!tree || !tree->is_object()) return fail(ErrorCode::kCorrupt, "a record that is no object");
   const json::object& from = tree->get_object();

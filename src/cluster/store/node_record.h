@@ -24,7 +24,7 @@ struct NodeRecord {
   friend bool operator==(const NodeRecord&, const NodeRecord&) = default;
 };
 
-constexpr std::size_t kMostRecordBytes = 4096;
+constexpr std::size_t kMaxRecordBytes = 4096;
 
 // A name that may be a part of a key: 1 to 64 letters, digits, - and _.
 bool is_node_id(std::string_view id);

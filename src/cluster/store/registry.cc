@@ -41,7 +41,7 @@ void Registry::withdraw(std::function<void()> done) {
   link_.run({.commands = {{{"DEL", node_key(id)}, {}}, {{"SREM", kNodes, id}, {}}},
              .held = {},
              .limit = settings_.limit,
-             .most_bytes = kReplyRoom},
+             .max_bytes = kReplyRoom},
             [done = std::move(done)](const auto&) { done(); });
 }
 
@@ -56,9 +56,9 @@ void Registry::poll() {
     batch.commands.push_back({{"SADD", kNodes, self_->id}, {}});
   }
   // All of them, where there are not more.
-  batch.commands.push_back({{"SRANDMEMBER", kNodes, std::to_string(settings_.most_nodes)}, {}});
+  batch.commands.push_back({{"SRANDMEMBER", kNodes, std::to_string(settings_.max_nodes)}, {}});
   batch.limit = settings_.limit;
-  batch.most_bytes = kReplyRoom + settings_.most_nodes * 128;
+  batch.max_bytes = kReplyRoom + settings_.max_nodes * 128;
   link_.run(std::move(batch), [this, renew](Result<std::vector<StoreReply>> replies) {
     hear_ids(std::move(replies), renew);
   });
@@ -76,7 +76,7 @@ void Registry::hear_ids(Result<std::vector<StoreReply>> replies, bool renewed) {
   for (const StoreReply& each : said.list) {
     const bool good = each.kind == StoreReply::Kind::kText && is_node_id(each.text);
     if (!good) ++stats_.refused_records;
-    if (good && (!self_ || each.text != self_->id) && ids.size() < settings_.most_nodes)
+    if (good && (!self_ || each.text != self_->id) && ids.size() < settings_.max_nodes)
       ids.push_back(each.text);
   }
   if (ids.empty()) {
@@ -89,7 +89,7 @@ void Registry::hear_ids(Result<std::vector<StoreReply>> replies, bool renewed) {
   link_.run({.commands = {std::move(get)},
              .held = {},
              .limit = settings_.limit,
-             .most_bytes = kReplyRoom + ids.size() * (kMostRecordBytes + 64)},
+             .max_bytes = kReplyRoom + ids.size() * (kMaxRecordBytes + 64)},
             [this, ids](Result<std::vector<StoreReply>> records) {
               hear_records(ids, std::move(records));
             });
@@ -121,7 +121,7 @@ void Registry::hear_records(const std::vector<std::string>& ids,
     link_.run({.commands = {std::move(forget)},
                .held = {},
                .limit = settings_.limit,
-               .most_bytes = kReplyRoom},
+               .max_bytes = kReplyRoom},
               [](const auto&) {});
   }
   std::ranges::sort(nodes, {}, &NodeRecord::id);
@@ -146,7 +146,7 @@ void Registry::went_wrong(const std::string& why, const std::string& reason) {
                  reason, why, stats_.nodes.size());
   // Not all processes at once when it is back.
   next(retry_ / 2 + static_cast<Nanos>(rng_.below(static_cast<std::uint64_t>(retry_))));
-  retry_ = std::min(2 * retry_, settings_.most_retry);
+  retry_ = std::min(2 * retry_, settings_.max_retry);
 }
 
 void Registry::next(Nanos after) {

@@ -27,8 +27,8 @@ struct RegistrySettings {
   Nanos poll = kSecond;
   Nanos limit = 500 * kMillisecond;        // of one exchange with the store
   Nanos least_retry = 500 * kMillisecond;  // after a failure; doubled up to the most
-  Nanos most_retry = 10 * kSecond;
-  std::size_t most_nodes = 512;  // that are heard
+  Nanos max_retry = 10 * kSecond;
+  std::size_t max_nodes = 512;  // that are heard
 };
 
 struct RegistryStats {

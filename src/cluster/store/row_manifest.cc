@@ -43,7 +43,7 @@ std::string write_manifest(const RowManifest& manifest, const std::string& key,
 Result<RowManifest> read_manifest(std::string_view text, const std::string& key,
                                   std::string_view access_key) {
   const auto corrupt = [](const char* what) { return fail(ErrorCode::kCorrupt, "{}", what); };
-  if (text.size() > kMostManifestBytes) return corrupt("a manifest that is too long");
+  if (text.size() > kMaxManifestBytes) return corrupt("a manifest that is too long");
   const auto tree = json::parse(text, 4);
   if (!tree || !tree->is_object()) return corrupt("a manifest that is no object");
   const json::object& from = tree->get_object();

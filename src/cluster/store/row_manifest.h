@@ -11,7 +11,7 @@
 namespace saccade::cluster {
 
 constexpr std::size_t kStoreChunk = std::size_t{1} << 20;  // most of rows under one key
-constexpr std::size_t kMostManifestBytes = 1024;
+constexpr std::size_t kMaxManifestBytes = 1024;
 
 // Of whom rows are, and in which bits: part of every key, so that others' are never found.
 struct RowClass {

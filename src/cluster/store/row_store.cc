@@ -13,7 +13,7 @@ constexpr std::size_t kWindow = 4;  // chunks in one exchange
 constexpr double kStep = 1.0 / 16;
 constexpr std::uint64_t kProbe = 32;
 constexpr double kSlowestByte = 20;  // ns: 50 MB/s
-constexpr std::size_t kMostDistrusted = 1024;
+constexpr std::size_t kMaxDistrusted = 1024;
 constexpr Nanos kSayAgain = 60 * kSecond;
 constexpr std::size_t kRowReplyRoom = std::size_t{16} << 10;
 constexpr Nanos kChunksLonger = 60 * kSecond;  // than their manifest
@@ -98,7 +98,7 @@ void RowStore::find(const RowQuery& query, Nanos cost, Found done) {
     ++stats_.lookups[static_cast<std::size_t>(Lookup::kSkipped)];
     done(std::nullopt);
   };
-  if (query.bytes == 0 || query.bytes > settings_.most_bytes || !worth(query.bytes, cost))
+  if (query.bytes == 0 || query.bytes > settings_.max_bytes || !worth(query.bytes, cost))
     return skip();
   auto room = reading_.reserve(query.bytes);
   if (!room || !read_circuit_.may()) return skip();
@@ -170,7 +170,7 @@ void RowStore::read(const SearchPtr& search, StoreCommand command, std::size_t r
   reads_.run({.commands = {std::move(command)},
               .held = {},
               .limit = search->until - clock_.now(),
-              .most_bytes = kRowReplyRoom + row_bytes},
+              .max_bytes = kRowReplyRoom + row_bytes},
              [this, search, heard = std::move(heard)](Result<std::vector<StoreReply>> replies) {
                if (search->ended) return;
                if (replies) return heard(*replies);
@@ -243,7 +243,7 @@ void RowStore::end(const SearchPtr& search, Lookup how, const std::string& reaso
 
 void RowStore::wrong(const Digest& name, const std::string& maker) {
   log::error("stored rows of maker {} are wrong: none of its rows are taken any more", maker);
-  if (distrusted_.size() < kMostDistrusted) distrusted_.insert(maker);
+  if (distrusted_.size() < kMaxDistrusted) distrusted_.insert(maker);
   drop(row_key(settings_.of, name), 0);
 }
 
@@ -254,7 +254,7 @@ void RowStore::drop(const std::string& key, std::size_t chunks) {
   writes_.run({.commands = {std::move(forget)},
                .held = {},
                .limit = settings_.write_limit,
-               .most_bytes = kRowReplyRoom},
+               .max_bytes = kRowReplyRoom},
               [](const auto&) {});
 }
 
@@ -264,7 +264,7 @@ void RowStore::publish(const Digest& name, std::int64_t count, std::span<const s
                        const Digest& digest, std::shared_ptr<const void> held) {
   const auto skip = [&](Publication how) { ++stats_.publications[static_cast<std::size_t>(how)]; };
   const std::string key = row_key(settings_.of, name);
-  if (rows.empty() || rows.size() > settings_.most_bytes || writing_keys_.contains(key))
+  if (rows.empty() || rows.size() > settings_.max_bytes || writing_keys_.contains(key))
     return skip(Publication::kSkipped);
   if (!all_finite(rows, settings_.format)) return skip(Publication::kNotFinite);
   auto room = writing_.reserve(rows.size());
@@ -315,7 +315,7 @@ void RowStore::write(const WritingPtr& writing, std::vector<StoreCommand> comman
   writes_.run({.commands = std::move(commands),
                .held = writing->held,
                .limit = settings_.write_limit,
-               .most_bytes = kRowReplyRoom},
+               .max_bytes = kRowReplyRoom},
               [this, writing, written = std::move(written)](const auto& replies) {
                 const auto failed = failure_of(replies);
                 if (!failed) return written(*replies);

@@ -36,7 +36,7 @@ struct RowStoreSettings {
   std::string key;    // of the cluster; empty: none
   std::string maker;  // this process: a node id
   Nanos ttl = 3600 * kSecond;
-  std::size_t most_bytes = std::size_t{64} << 20;  // of one image's rows
+  std::size_t max_bytes = std::size_t{64} << 20;  // of one image's rows
   std::size_t reading_bytes = std::size_t{256}
                               << 20;  // of rows on their way here, and not yet used
   std::size_t writing_bytes = std::size_t{128} << 20;  // of rows on their way there

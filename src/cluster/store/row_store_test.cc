@@ -300,7 +300,7 @@ TEST_F(RowStoreTest, BytesOnTheirWayAreBounded) {
   RowStoreSettings small = settings();
   small.reading_bytes = 100 * kRowBytes;
   small.writing_bytes = 100 * kRowBytes;
-  small.most_bytes = 80 * kRowBytes;
+  small.max_bytes = 80 * kRowBytes;
   auto of = process(small);
   EXPECT_FALSE(find(*of, 1, 81).rows);
   EXPECT_EQ(of->lookups(Lookup::kSkipped), 1u);

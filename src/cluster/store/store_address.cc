@@ -9,9 +9,9 @@
 namespace saccade::cluster {
 namespace {
 
-constexpr int kMostDatabase = 65'535;
-constexpr std::size_t kMostPath = 107;  // sockaddr_un
-constexpr std::size_t kMostText = 4096;
+constexpr int kMaxDatabase = 65'535;
+constexpr std::size_t kMaxPath = 107;  // sockaddr_un
+constexpr std::size_t kMaxAddressText = 4096;
 
 std::optional<int> number_of(std::string_view text, int most) {
   int number = -1;
@@ -62,15 +62,15 @@ Result<StoreAddress> parse_socket(std::string_view rest) {
   if (question != std::string_view::npos) {
     const std::string_view query = rest.substr(question + 1);
     const auto database =
-        query.starts_with("db=") ? number_of(query.substr(3), kMostDatabase) : std::nullopt;
+        query.starts_with("db=") ? number_of(query.substr(3), kMaxDatabase) : std::nullopt;
     if (!database) return fail(ErrorCode::kInvalid, "?{:.40}: db=NUMBER is expected", query);
     address.database = *database;
     rest = rest.substr(0, question);
   }
   TRY_DO(take_credentials(rest, address));
-  if (rest.empty() || rest.front() != '/' || rest.size() > kMostPath)
+  if (rest.empty() || rest.front() != '/' || rest.size() > kMaxPath)
     return fail(ErrorCode::kInvalid, "unix:// needs the whole path of a socket, up to {} bytes",
-                kMostPath);
+                kMaxPath);
   address.path = std::string(rest);
   return address;
 }
@@ -81,10 +81,10 @@ Result<StoreAddress> parse_host(std::string_view rest) {
   const std::size_t slash = rest.find('/');
   if (slash != std::string_view::npos) {
     const std::string_view text = rest.substr(slash + 1);
-    const auto database = text.empty() ? std::optional(0) : number_of(text, kMostDatabase);
+    const auto database = text.empty() ? std::optional(0) : number_of(text, kMaxDatabase);
     if (!database)
       return fail(ErrorCode::kInvalid, "/{:.40}: a database is a number up to {}", text,
-                  kMostDatabase);
+                  kMaxDatabase);
     address.database = *database;
     rest = rest.substr(0, slash);
   }
@@ -115,8 +115,9 @@ std::string StoreAddress::display() const {
 }
 
 Result<StoreAddress> parse_store_address(std::string_view text) {
-  if (text.size() > kMostText)
-    return fail(ErrorCode::kInvalid, "{} bytes, at most {} are taken", text.size(), kMostText);
+  if (text.size() > kMaxAddressText)
+    return fail(ErrorCode::kInvalid, "{} bytes, at most {} are taken", text.size(),
+                kMaxAddressText);
   // A zero byte would end a path or a name early.
   if (text.find('\0') != std::string_view::npos)
     return fail(ErrorCode::kInvalid, "it has a zero byte");
@@ -144,10 +145,10 @@ Result<StoreAddress> read_store_address(std::string_view text, const std::string
   std::string password = *std::move(read);
   while (!password.empty() && (password.back() == '\n' || password.back() == '\r'))
     password.pop_back();
-  if (password.empty() || password.size() > kMostText)
+  if (password.empty() || password.size() > kMaxAddressText)
     return fail(ErrorCode::kInvalid,
                 "--registry-password-file {}: a file with a password of 1 to {} bytes is required",
-                password_file, kMostText);
+                password_file, kMaxAddressText);
   address->password = std::move(password);
   return address;
 }

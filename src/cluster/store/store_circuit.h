@@ -15,7 +15,7 @@ class StoreCircuit {
   static constexpr std::size_t kFailures = 3;
   static constexpr Nanos kWithin = 5 * kSecond;
   static constexpr Nanos kLeastPause = kSecond;
-  static constexpr Nanos kMostPause = 30 * kSecond;
+  static constexpr Nanos kMaxPause = 30 * kSecond;
 
   explicit StoreCircuit(const Clock& clock) : clock_(clock) {}
 
@@ -37,7 +37,7 @@ class StoreCircuit {
     while (failures_.front() + kWithin < now || failures_.size() > kFailures) failures_.pop_front();
     if (pause_ != 0 ? !trying_ : failures_.size() < kFailures) return;
     trying_ = false;
-    pause_ = pause_ == 0 ? kLeastPause : std::min(2 * pause_, kMostPause);
+    pause_ = pause_ == 0 ? kLeastPause : std::min(2 * pause_, kMaxPause);
     until_ = now + pause_;
   }
   bool open() const { return pause_ != 0; }

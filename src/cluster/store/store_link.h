@@ -32,8 +32,8 @@ struct StoreCommand {
 struct StoreBatch {
   std::vector<StoreCommand> commands;
   std::shared_ptr<const void> held;
-  Nanos limit = 0;             // from now; connecting and signing in are part of it
-  std::size_t most_bytes = 0;  // of all replies; over it the server is not listened to
+  Nanos limit = 0;            // from now; connecting and signing in are part of it
+  std::size_t max_bytes = 0;  // of all replies; over it the server is not listened to
 };
 
 // One connection. Batches are done one after another.

@@ -9,7 +9,7 @@ namespace saccade {
 namespace {
 
 constexpr std::size_t kKept = 12;         // samples a stratum
-constexpr std::int64_t kMostStale = 16;   // observations that a fit may miss
+constexpr std::int64_t kMaxStale = 16;    // observations that a fit may miss
 constexpr double kHalfLife = 512;         // observations
 constexpr double kLeastTrust = 1.0 / 16;  // of the oldest
 constexpr int kRounds = 3;                // of fitting and looking for what lies far out
@@ -35,9 +35,9 @@ void CostFit::observe(const Terms& terms, std::size_t stratum, double cost) {
 
 double CostFit::predict(const Terms& terms) const {
   // While little is known every observation tells much.
-  if (observations_ - fitted_at_ > std::min(kMostStale, observations_ / 16)) fit();
+  if (observations_ - fitted_at_ > std::min(kMaxStale, observations_ / 16)) fit();
   double cost = 0;
-  for (std::size_t i = 0; i < kMostTerms; ++i) cost += weights_[i] * terms[i];
+  for (std::size_t i = 0; i < kMaxTerms; ++i) cost += weights_[i] * terms[i];
   return cost;
 }
 
@@ -57,7 +57,7 @@ void CostFit::fit() const {
     for (const Stratum& stratum : strata_) {
       for (const Sample& sample : stratum.samples) {
         double cost = 0;
-        for (std::size_t i = 0; i < kMostTerms; ++i) cost += weights_[i] * sample.terms[i];
+        for (std::size_t i = 0; i < kMaxTerms; ++i) cost += weights_[i] * sample.terms[i];
         errors[at++] = std::abs(cost / sample.cost - 1);
       }
     }
@@ -74,13 +74,13 @@ void CostFit::fit() const {
 
 // Least squares with weights held at 0 or above, by coordinate descent from the last ones.
 void CostFit::solve(const std::vector<double>& trust) const {
-  std::array<Terms, kMostTerms> gram{};
+  std::array<Terms, kMaxTerms> gram{};
   Terms right{};
   std::size_t at = 0;
   for (const Stratum& stratum : strata_) {
     for (const Sample& sample : stratum.samples) {
       const double weight = trust[at++] / (sample.cost * sample.cost);
-      for (std::size_t i = 0; i < kMostTerms; ++i) {
+      for (std::size_t i = 0; i < kMaxTerms; ++i) {
         right[i] += weight * sample.terms[i] * sample.cost;
         for (std::size_t j = 0; j <= i; ++j) {
           gram[i][j] += weight * sample.terms[i] * sample.terms[j];
@@ -88,17 +88,17 @@ void CostFit::solve(const std::vector<double>& trust) const {
       }
     }
   }
-  for (std::size_t i = 0; i < kMostTerms; ++i) {
+  for (std::size_t i = 0; i < kMaxTerms; ++i) {
     for (std::size_t j = 0; j < i; ++j) gram[j][i] = gram[i][j];
   }
   for (int sweep = 0; sweep < kSweeps; ++sweep) {
-    for (std::size_t i = 0; i < kMostTerms; ++i) {
+    for (std::size_t i = 0; i < kMaxTerms; ++i) {
       if (gram[i][i] <= 0) {
         weights_[i] = 0;
         continue;
       }
       double gradient = right[i];
-      for (std::size_t j = 0; j < kMostTerms; ++j) gradient -= gram[i][j] * weights_[j];
+      for (std::size_t j = 0; j < kMaxTerms; ++j) gradient -= gram[i][j] * weights_[j];
       weights_[i] = std::max(0.0, weights_[i] + gradient / (gram[i][i] * (1 + kRidge)));
     }
   }

@@ -14,8 +14,8 @@ namespace saccade {
 
 class CostFit {
  public:
-  static constexpr std::size_t kMostTerms = 10;
-  using Terms = std::array<double, kMostTerms>;  // unused ones are 0
+  static constexpr std::size_t kMaxTerms = 10;
+  using Terms = std::array<double, kMaxTerms>;  // unused ones are 0
 
   // Terms should be about 1 in size; each is at least 0.
   explicit CostFit(std::size_t strata) : strata_(strata) {}

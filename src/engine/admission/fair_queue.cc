@@ -8,7 +8,7 @@ namespace saccade {
 namespace {
 
 // Clients that are remembered while they have nothing to do.
-constexpr std::size_t kMostClients = 4096;
+constexpr std::size_t kMaxClients = 4096;
 
 }  // namespace
 
@@ -25,7 +25,7 @@ void FairQueue::add(Sequence& sequence) {
   CHECK(client.waiting.insert(&sequence).second, "request {} is queued already",
         sequence.request.id);
   ++waiting_;
-  if (clients_.size() > kMostClients) forget_idle();
+  if (clients_.size() > kMaxClients) forget_idle();
 }
 
 void FairQueue::start(Sequence& sequence) {
@@ -107,7 +107,7 @@ void FairQueue::forget_idle() {
   std::erase_if(clients_, [this](const auto& entry) {
     return !entry.second.active() && entry.second.served <= turn_at_;
   });
-  if (clients_.size() <= 2 * kMostClients) return;
+  if (clients_.size() <= 2 * kMaxClients) return;
   std::erase_if(clients_, [](const auto& entry) { return !entry.second.active(); });
 }
 

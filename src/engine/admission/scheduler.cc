@@ -289,7 +289,7 @@ void Scheduler::push_rows(Sequence& sequence, std::int64_t count, Budget& budget
 
 // How many guessed tokens may be computed behind the last known one: none that would be past the
 // end, and none by other angles than a sequence of their length has.
-std::int64_t Scheduler::most_drafted(const Sequence& sequence) const {
+std::int64_t Scheduler::max_drafted(const Sequence& sequence) const {
   auto most = std::min(static_cast<std::int64_t>(sequence.draft->tokens.size()),
                        sequence.max_length - sequence.length() - 1);
   if (sequence.short_length > 0 && !sequence.is_long())
@@ -298,11 +298,11 @@ std::int64_t Scheduler::most_drafted(const Sequence& sequence) const {
 }
 
 void Scheduler::plan_drafts(Budget& budget, StepPlan& plan) {
-  std::int64_t room = std::min(budget.tokens, settings_.most_draft_rows);
+  std::int64_t room = std::min(budget.tokens, settings_.max_draft_rows);
   for (PlannedRows& rows : plan.rows) {
     Sequence& sequence = *rows.sequence;
     if (!rows.samples || rows.count != 1 || rows.begin + 1 != sequence.known()) continue;
-    std::int64_t drafts = std::min(room, most_drafted(sequence));
+    std::int64_t drafts = std::min(room, max_drafted(sequence));
     while (drafts > 0 && !kv_.extend(sequence.kv, rows.begin + 1 + drafts)) --drafts;
     if (drafts <= 0) continue;
     rows.drafts = drafts;
@@ -430,7 +430,7 @@ bool Scheduler::waits_for_image(const Sequence& sequence, std::int64_t begin) {
 }
 
 PrefixHit Scheduler::match(Sequence& sequence) const {
-  return kv_.match(sequence.content(), sequence.shape(), sequence.most_cached());
+  return kv_.match(sequence.content(), sequence.shape(), sequence.max_cached());
 }
 
 // --- after the step ---

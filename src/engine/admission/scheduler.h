@@ -51,7 +51,7 @@ struct SchedulerSettings {
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
   std::int64_t priority_aging = 1000;  // steps that one unit of priority is worth
   bool fair = false;                   // between clients; else all requests are as of one
-  std::int64_t most_draft_rows = 0;    // of a step, all sequences together
+  std::int64_t max_draft_rows = 0;     // of a step, all sequences together
   std::int64_t max_loras = 0;          // adapters of all that run
   // Text before an image that a newcomer starts on while the image is still being encoded. With
   // less it waits, and holds no pages meanwhile.
@@ -124,7 +124,7 @@ class Scheduler {
   bool make_room(Sequence& sequence, std::int64_t end, std::int64_t reserve, StepPlan& plan);
   void push_rows(Sequence& sequence, std::int64_t count, Budget& budget, StepPlan& plan);
   void plan_drafts(Budget& budget, StepPlan& plan);
-  std::int64_t most_drafted(const Sequence& sequence) const;
+  std::int64_t max_drafted(const Sequence& sequence) const;
   void settle(const PlannedRows& rows, std::span<const TokenId> sampled);
   void send_back(Sequence& sequence);
   PrefixHit match(Sequence& sequence) const;

@@ -122,7 +122,7 @@ struct Sequence {
   }
   // Most tokens that may come from the prefix cache: the last one's row is computed always, and so
   // are those that have yet to be scored.
-  std::int64_t most_cached() const { return *scored < to_score() ? *scored : length() - 1; }
+  std::int64_t max_cached() const { return *scored < to_score() ? *scored : length() - 1; }
   // Whether its keys are those of a long sequence.
   bool is_long() const { return short_length > 0 && length() > short_length; }
   Phase phase() const {

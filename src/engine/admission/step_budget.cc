@@ -7,10 +7,10 @@ namespace saccade {
 namespace {
 
 // Of the target, or what one stage or chunk takes: a step that went wrong is soon forgotten.
-constexpr double kMostOverdraft = 0.5;
+constexpr double kMaxOverdraft = 0.5;
 // Seconds that the encoder may be before or behind the forwards.
-constexpr double kMostCredit = 0.05;
-constexpr double kMostDebt = 1;
+constexpr double kMaxCredit = 0.05;
+constexpr double kMaxDebt = 1;
 
 }  // namespace
 
@@ -67,14 +67,14 @@ void StepBudget::settle(const Outlook& outlook, const Shares& shares, const Spen
   prefill_waits_ = outlook.prefilling && !spent.prefilled ? prefill_waits_ + 1 : 0;
   const bool shared = !shares.paced && outlook.encoding && spent.forward > 0;
   encoder_credit_ =
-      shared ? std::clamp(encoder_credit_ + spent.forward - spent.encode, -kMostDebt, kMostCredit)
+      shared ? std::clamp(encoder_credit_ + spent.forward - spent.encode, -kMaxDebt, kMaxCredit)
              : 0;
   if (!shares.paced) {
     overdraft_ = 0;
     encoder_lead_ = 0;
     return;
   }
-  const double most = std::max({kMostOverdraft * target_, outlook.stage, outlook.least_prefill});
+  const double most = std::max({kMaxOverdraft * target_, outlook.stage, outlook.least_prefill});
   overdraft_ = std::clamp(overdraft_ + spent.forward + spent.encode - target_, 0.0, most);
   // Who wants nothing, or could not use its turn, has no claim from it later.
   const bool both = outlook.encoding && outlook.prefilling && (spent.prefilled || spent.stages > 0);

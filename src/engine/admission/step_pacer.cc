@@ -73,12 +73,12 @@ StepLimits StepPacer::begin(const Scheduler& scheduler, bool encoding, double st
   if (!shares_.limited()) return limits;
   if (shares_.prefill > 0) {
     limits.prefill_tokens =
-        step_time_.largest_prefill(load, outlook_.decode + shares_.prefill, most_prefill_);
+        step_time_.largest_prefill(load, outlook_.decode + shares_.prefill, max_prefill_);
   } else {
     limits.prefill_tokens = 0;
   }
   if (shares_.least_prefill) {
-    limits.prefill_tokens = std::max(limits.prefill_tokens, std::min(kLeastPrefill, most_prefill_));
+    limits.prefill_tokens = std::max(limits.prefill_tokens, std::min(kLeastPrefill, max_prefill_));
   }
   return limits;
 }

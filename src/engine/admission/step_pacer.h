@@ -11,11 +11,9 @@ namespace saccade {
 class StepPacer {
  public:
   // target_seconds, decode_share: as StepBudget has them.
-  // most_prefill: tokens of a step, whatever the target.
-  StepPacer(double target_seconds, double decode_share, std::int64_t most_prefill)
-      : target_(target_seconds),
-        most_prefill_(most_prefill),
-        budget_(target_seconds, decode_share) {}
+  // max_prefill: tokens of a step, whatever the target.
+  StepPacer(double target_seconds, double decode_share, std::int64_t max_prefill)
+      : target_(target_seconds), max_prefill_(max_prefill), budget_(target_seconds, decode_share) {}
 
   // Before a step. stage_seconds: of the encoder's next stage as predicted, 0 where nobody knows.
   StepLimits begin(const Scheduler& scheduler, bool encoding, double stage_seconds);
@@ -38,7 +36,7 @@ class StepPacer {
 
  private:
   double target_;
-  std::int64_t most_prefill_;
+  std::int64_t max_prefill_;
   StepTimeModel step_time_;
   StepBudget budget_;
   // Of the step in progress.

@@ -44,14 +44,14 @@ std::vector<std::int64_t> DraftChoice::choose(std::span<const Candidate> of,
   std::vector<std::int64_t> counts(of.size());
   std::vector<double> chances(of.size(), 1.0);
   std::int64_t rows = 0;
-  for (std::int64_t token = 1; token <= most_tokens_; ++token) {
+  for (std::int64_t token = 1; token <= max_tokens_; ++token) {
     std::vector<std::size_t> taking;
     double gain = 0;
     for (std::size_t i = 0; i < of.size(); ++i) {
       if (counts[i] + 1 < token || of[i].most < token) continue;
       chances[i] *= of[i].rate;
       const auto more = static_cast<std::int64_t>(taking.size()) + 1;
-      if (chances[i] <= prices.row + prices.sequence || rows + more > most_rows_) continue;
+      if (chances[i] <= prices.row + prices.sequence || rows + more > max_rows_) continue;
       gain += chances[i] - prices.row;
       taking.push_back(i);
     }

@@ -73,9 +73,9 @@ class DraftChoice {
     std::int64_t most = 0;  // tokens that may be guessed for it
   };
 
-  // most_tokens: for one sequence; most_rows: for all together.
-  DraftChoice(std::int64_t most_tokens, std::int64_t most_rows)
-      : most_tokens_(most_tokens), most_rows_(most_rows) {}
+  // max_tokens: for one sequence; max_rows: for all together.
+  DraftChoice(std::int64_t max_tokens, std::int64_t max_rows)
+      : max_tokens_(max_tokens), max_rows_(max_rows) {}
 
   // [of] tokens to guess for each. Each further token is guessed for those whose chance to win it
   // is above what it adds, while all of these win more than the draft's step takes. Having stopped
@@ -83,8 +83,8 @@ class DraftChoice {
   std::vector<std::int64_t> choose(std::span<const Candidate> of, const DraftPrices& prices);
 
  private:
-  std::int64_t most_tokens_;
-  std::int64_t most_rows_;
+  std::int64_t max_tokens_;
+  std::int64_t max_rows_;
   bool on_ = true;
 };
 

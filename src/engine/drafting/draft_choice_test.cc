@@ -11,8 +11,8 @@ using Tokens = std::vector<TokenId>;
 using Counts = std::vector<std::int64_t>;
 using Candidates = std::vector<DraftChoice::Candidate>;
 
-Counts choose(const Candidates& of, const DraftPrices& prices, std::int64_t most_rows = 64) {
-  DraftChoice choice(8, most_rows);
+Counts choose(const Candidates& of, const DraftPrices& prices, std::int64_t max_rows = 64) {
+  DraftChoice choice(8, max_rows);
   return choice.choose(of, prices);
 }
 

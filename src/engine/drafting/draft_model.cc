@@ -36,7 +36,7 @@ DraftModel::DraftModel(const DraftPlan& plan, Network& network, Device& device, 
     : network_(network),
       device_(device),
       clock_(clock),
-      most_guessed_(plan.most_guessed),
+      max_guessed_(plan.max_guessed),
       vocab_(plan.vocab),
       block_tokens_(plan.block_tokens),
       length_(plan.length) {
@@ -69,9 +69,9 @@ Result<std::unique_ptr<DraftModel>> DraftModel::create(const DraftPlan& plan,
 
 Result<void> DraftModel::allocate(const DraftSettings& settings, const DraftPlan& plan) {
   const ModelShape& shape = network_.shape();
-  const std::int64_t logit_rows = most_guessed_ + kMostCompared;
-  TRY_DO(network_.reserve(device_, {.rows = kMostRows,
-                                    .sequences = std::min(plan.max_sequences, kMostRows),
+  const std::int64_t logit_rows = max_guessed_ + kMaxCompared;
+  TRY_DO(network_.reserve(device_, {.rows = kMaxRows,
+                                    .sequences = std::min(plan.max_sequences, kMaxRows),
                                     .logit_rows = logit_rows,
                                     .length = length_}));
   // Nothing is let go of before the text ends: windows too may have to go back.
@@ -94,7 +94,7 @@ Result<void> DraftModel::allocate(const DraftSettings& settings, const DraftPlan
   TRY(pool_, KvPool::create(device_, shape, pages, pool_bytes_));
   const std::int64_t logit_bytes = logit_rows * shape.vocab * std::int64_t{sizeof(float)};
   TRY(logits_, device_.allocate(static_cast<std::size_t>(logit_bytes)));
-  TRY(sampling_, SamplingLane::create(device_, logit_rows, 0, static_cast<int>(plan.most_tokens)));
+  TRY(sampling_, SamplingLane::create(device_, logit_rows, 0, static_cast<int>(plan.max_tokens)));
   free_pages_.resize(static_cast<std::size_t>(pages_));
   std::iota(free_pages_.rbegin(), free_pages_.rend(), 0);
   bytes_ = pool_bytes_ + logit_bytes + static_cast<std::int64_t>(network_.scratch_bytes());
@@ -126,7 +126,7 @@ double DraftModel::step_seconds(std::int64_t sequences) const {
 double DraftModel::reading_seconds(std::int64_t tokens) const {
   if (step_time_.observations() < kTrustedDrafts) return 0;
   StepLoad load;
-  load.prefill_tokens = std::min(tokens, kMostRows);
+  load.prefill_tokens = std::min(tokens, kMaxRows);
   const double steps = static_cast<double>(tokens) / static_cast<double>(load.prefill_tokens);
   return step_time_.predict(load) * steps;
 }
@@ -172,8 +172,8 @@ void DraftModel::plan_reading(std::span<Ask> asks) {
   std::vector<std::pair<std::int64_t, Ask*>> order;
   for (Ask& ask : asks) order.emplace_back(ask.reader->unread(ask.tokens), &ask);
   std::ranges::stable_sort(order, {}, &std::pair<std::int64_t, Ask*>::first);
-  std::int64_t room = kMostRows;
-  std::int64_t comparing = kMostCompared;
+  std::int64_t room = kMaxRows;
+  std::int64_t comparing = kMaxCompared;
   std::int32_t slots = 0;
   for (const auto& [unread, ask] : order) {
     if (room == 0) return;
@@ -195,7 +195,7 @@ void DraftModel::plan_reading(std::span<Ask> asks) {
         std::max({ask->compare_from, part.begin + 1, part.compare_end - comparing});
     part.compare_begin = std::min(part.compare_begin, part.compare_end);
     comparing -= part.compare_end - part.compare_begin;
-    if (ask->read && ask->count > 0 && slots < most_guessed_) part.slot = slots++;
+    if (ask->read && ask->count > 0 && slots < max_guessed_) part.slot = slots++;
   }
 }
 

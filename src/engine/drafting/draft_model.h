@@ -39,8 +39,8 @@ class DraftReader {
 
 // What the engine's settings come to for it.
 struct DraftPlan {
-  std::int64_t most_tokens = 0;    // guessed for a sequence at once
-  std::int64_t most_guessed = 0;   // sequences
+  std::int64_t max_tokens = 0;     // guessed for a sequence at once
+  std::int64_t max_guessed = 0;    // sequences
   std::int64_t max_sequences = 0;  // that are read at once
   std::int64_t length = 0;         // longest sequence of the model, tokens
   std::int64_t vocab = 0;          // of the model: other tokens are no guesses
@@ -52,9 +52,9 @@ class DraftModel {
  public:
   // Rows of one step of its own, so that reading a long text lets others wait for no longer than
   // that.
-  static constexpr std::int64_t kMostRows = 256;
+  static constexpr std::int64_t kMaxRows = 256;
   // Of them, those whose guess is compared with the token that came.
-  static constexpr std::int64_t kMostCompared = 16;
+  static constexpr std::int64_t kMaxCompared = 16;
 
   // kUnsupported: a network whose state cannot be taken back, or that attends to images across.
   static Result<void> check_shape(const ModelShape& shape);
@@ -132,7 +132,7 @@ class DraftModel {
   Network& network_;
   Device& device_;
   const Clock& clock_;
-  std::int64_t most_guessed_;
+  std::int64_t max_guessed_;
   std::int64_t vocab_;
   std::int64_t block_tokens_;
   std::int64_t length_;

@@ -8,17 +8,17 @@ namespace saccade {
 // Under a grammar the mask of a guessed token's follower is not there in time, and rows of a prompt
 // that is scored are its own.
 GuessRecord::GuessRecord(const Request& request, const EngineParts& parts)
-    : allowed(parts.settings.speculation.most_tokens > 0 && !request.sampling.grammar &&
+    : allowed(parts.settings.speculation.max_tokens > 0 && !request.sampling.grammar &&
               !request.sampling.prompt_logprobs) {
   if (allowed && !parts.draft) speculator.emplace(parts.settings.speculation);
 }
 
 Drafter::Drafter(const EngineParts& parts, const Scheduler& scheduler, const StepPacer& pacer)
     : model_(parts.draft.get()),
-      most_tokens_(parts.settings.speculation.most_tokens),
+      max_tokens_(parts.settings.speculation.max_tokens),
       scheduler_(scheduler),
       pacer_(pacer),
-      choice_(most_tokens_, parts.draft_rows()) {}
+      choice_(max_tokens_, parts.draft_rows()) {}
 
 void Drafter::follow(Sequence& sequence, GuessRecord& record) {
   if (record.allowed) followed_.push_back({&sequence, &record});
@@ -30,7 +30,7 @@ void Drafter::release(GuessRecord& record) {
 
 void Drafter::guess() {
   if (followed_.empty()) return;
-  const double price = pacer_.row_price(scheduler_, most_tokens_);
+  const double price = pacer_.row_price(scheduler_, max_tokens_);
   if (model_ != nullptr) {
     ask_model(price);
   } else {

@@ -48,7 +48,7 @@ class Drafter {
   bool asks(const Followed& of, std::int64_t count, DraftModel::Ask& ask) const;
 
   DraftModel* const model_;  // null: no model guesses
-  const std::int64_t most_tokens_;
+  const std::int64_t max_tokens_;
   const Scheduler& scheduler_;
   const StepPacer& pacer_;
   std::vector<Followed> followed_;  // whose tokens have just become known

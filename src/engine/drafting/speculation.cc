@@ -16,8 +16,8 @@ constexpr double kMemory = 1.0 / 8;  // share of the latest guess in the rate
 constexpr double kBegins = 1.5;
 
 // Rows of drafts have to fit a step beside others, and n-grams an index.
-constexpr std::int64_t kMostTokens = 32;
-constexpr std::int64_t kMostNgram = 16;
+constexpr std::int64_t kMaxTokens = 32;
+constexpr std::int64_t kMaxNgram = 16;
 
 constexpr std::string_view kExample =
     R"({"method":"ngram","num_speculative_tokens":4,"prompt_lookup_max":4,"prompt_lookup_min":2})"
@@ -66,8 +66,8 @@ Result<void> check_names(const json::object& from, std::string_view method) {
 }
 
 Result<void> read_ngrams(const json::object& from, SpeculationSettings& settings) {
-  TRY(settings.shortest, count_of(from, "prompt_lookup_min", kMostNgram));
-  TRY(settings.longest, count_of(from, "prompt_lookup_max", kMostNgram));
+  TRY(settings.shortest, count_of(from, "prompt_lookup_min", kMaxNgram));
+  TRY(settings.longest, count_of(from, "prompt_lookup_max", kMaxNgram));
   // vLLM's: one that is not given is the other, and both are 5.
   constexpr std::int64_t kUsual = 5;
   if (settings.longest == 0) settings.longest = settings.shortest > 0 ? settings.shortest : kUsual;
@@ -100,8 +100,8 @@ Result<SpeculationSettings> parse_speculative_config(std::string_view text) {
   if (from.empty()) return settings;
   TRY(const std::string_view method, method_of(from));
   TRY_DO(check_names(from, method));
-  TRY(settings.most_tokens, count_of(from, "num_speculative_tokens", kMostTokens));
-  if (settings.most_tokens == 0) {
+  TRY(settings.max_tokens, count_of(from, "num_speculative_tokens", kMaxTokens));
+  if (settings.max_tokens == 0) {
     return fail(ErrorCode::kInvalid, "num_speculative_tokens is missing: give {}", kExample);
   }
   if (method == "ngram") {
@@ -118,7 +118,7 @@ void Speculator::next(std::span<const TokenId> tokens, double row_price,
   known_ = static_cast<std::int64_t>(tokens.size());
   lookup_.read(tokens);
   draft.clear();
-  if (!lookup_.guess(tokens, settings_.most_tokens, guess_)) return;
+  if (!lookup_.guess(tokens, settings_.max_tokens, guess_)) return;
   const std::int64_t count = worth(row_price);
   draft.assign(guess_.begin(), guess_.begin() + static_cast<std::ptrdiff_t>(count));
 }
@@ -139,7 +139,7 @@ std::int64_t Speculator::worth(double row_price) {
   on_ = rate_ > (on_ ? row_price : kBegins * row_price);
   if (!on_) return 0;
   std::int64_t count = 0;
-  for (double chance = rate_; count < settings_.most_tokens && chance > row_price; chance *= rate_)
+  for (double chance = rate_; count < settings_.max_tokens && chance > row_price; chance *= rate_)
     ++count;
   return count;
 }

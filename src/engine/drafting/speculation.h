@@ -31,8 +31,8 @@ struct DraftSettings {
 };
 
 struct SpeculationSettings {
-  std::int64_t most_tokens = 0;  // guessed at once; 0: nothing is guessed
-  std::int64_t shortest = 0;     // n-gram that is looked up, tokens
+  std::int64_t max_tokens = 0;  // guessed at once; 0: nothing is guessed
+  std::int64_t shortest = 0;    // n-gram that is looked up, tokens
   std::int64_t longest = 0;
   DraftSettings draft = {};
   bool operator==(const SpeculationSettings&) const = default;

@@ -55,8 +55,8 @@ Result<EmbeddingCheck> EmbeddingCheck::create(Device& device, std::int64_t width
     return static_cast<std::size_t>(rows * width) * sizeof(float);
   };
   TRY(check.partial_, device.allocate(bytes(kGroups)));
-  TRY(check.sums_, device.allocate(bytes(kMostImages)));
-  TRY(check.seen_, device.allocate(bytes(kMostImages), Space::kHost));
+  TRY(check.sums_, device.allocate(bytes(kMaxImages)));
+  TRY(check.seen_, device.allocate(bytes(kMaxImages), Space::kHost));
   return check;
 }
 
@@ -64,9 +64,9 @@ void EmbeddingCheck::submit(Stream& stream, std::span<const View> images) {
   images_ = images;
   if (by_host_) return;
   const auto count = static_cast<std::int64_t>(images.size());
-  CHECK(count <= kMostImages, "{} images, {} are the most", count, kMostImages);
+  CHECK(count <= kMaxImages, "{} images, {} are the most", count, kMaxImages);
   const View partial = partial_.view(DType::kF32, kGroups, width_);
-  const View sums = sums_.view(DType::kF32, kMostImages, width_);
+  const View sums = sums_.view(DType::kF32, kMaxImages, width_);
   for (std::int64_t i = 0; i < count; ++i) {
     const View& rows = images[static_cast<std::size_t>(i)];
     const View groups = partial.row_range(0, std::clamp<std::int64_t>(rows.rows(), 1, kGroups));
@@ -74,13 +74,13 @@ void EmbeddingCheck::submit(Stream& stream, std::span<const View> images) {
     sum_of_zeros(stream, groups, sums.row_range(i, i + 1));
   }
   stream.download(sums.row_range(0, count),
-                  seen_.view(DType::kF32, kMostImages, width_).row_range(0, count));
+                  seen_.view(DType::kF32, kMaxImages, width_).row_range(0, count));
 }
 
 bool EmbeddingCheck::finite(std::size_t image) const {
   if (by_host_) return all_finite(images_[image]);
   const auto at = static_cast<std::int64_t>(image);
-  return all_finite(seen_.view(DType::kF32, kMostImages, width_).row_range(at, at + 1));
+  return all_finite(seen_.view(DType::kF32, kMaxImages, width_).row_range(at, at + 1));
 }
 
 }  // namespace saccade

@@ -12,7 +12,7 @@ namespace saccade {
 
 class EmbeddingCheck {
  public:
-  static constexpr std::int64_t kMostImages = 64;  // of one submit()
+  static constexpr std::int64_t kMaxImages = 64;  // of one submit()
 
   // For rows of `width` numbers, in `stream`'s device.
   static Result<EmbeddingCheck> create(Device& device, std::int64_t width);
@@ -27,7 +27,7 @@ class EmbeddingCheck {
   EmbeddingCheck() = default;
 
   Buffer partial_;  // [kGroups, width] f32
-  Buffer sums_;     // [kMostImages, width] f32
+  Buffer sums_;     // [kMaxImages, width] f32
   Buffer seen_;     // of the host
   std::int64_t width_ = 0;
   bool by_host_ = false;

@@ -124,14 +124,14 @@ std::size_t EncoderQueue::next_batch() const {
   for (; count < queue_.size(); ++count) {
     const PreparedImage& image = *queue_[count].image;
     if (count > 0 && (queue_[count].alone || queue_.front().alone)) break;
-    if (count == static_cast<std::size_t>(EmbeddingCheck::kMostImages)) break;
+    if (count == static_cast<std::size_t>(EmbeddingCheck::kMaxImages)) break;
     size.add(image);
     rows += image.layout.tokens;
     if (count == 0) continue;  // one image is a batch, however large
     const double layer = stage_time_.predict(size.terms());
     const bool long_stage =
         limits_.stage_seconds > 0 && !cut_ &&
-        (size.patches > kReach * most_measured_ || layer > limits_.stage_seconds);
+        (size.patches > kReach * max_measured_ || layer > limits_.stage_seconds);
     if (long_stage || size.patches > limits_.batch_patches || size.patches > limits_.max_patches ||
         rows > scratch_rows_) {
       break;
@@ -217,9 +217,9 @@ Result<Piece> EncoderQueue::advance_run(double seconds) {
   return Piece{.cost = {}, .stage_ends = true, .complete = complete};
 }
 
-bool EncoderQueue::advance_stage(double most_seconds) {
+bool EncoderQueue::advance_stage(double max_seconds) {
   const Nanos begin = clock_.now();
-  const Result<Piece> advanced = advance_run(most_seconds);
+  const Result<Piece> advanced = advance_run(max_seconds);
   stream_.synchronize();
   if (!advanced) {
     fail_batch(advanced.error());
@@ -227,7 +227,7 @@ bool EncoderQueue::advance_stage(double most_seconds) {
   }
   const bool complete = advanced->complete;
   const double took = seconds(clock_.now() - begin);
-  rates_.observe(advanced->cost, took, kAim * std::min(most_seconds, limits_.piece_seconds));
+  rates_.observe(advanced->cost, took, kAim * std::min(max_seconds, limits_.piece_seconds));
   stats_.busy_seconds += took;
   stats_.longest_piece = std::max(stats_.longest_piece, took);
   ++stats_.pieces;
@@ -237,7 +237,7 @@ bool EncoderQueue::advance_stage(double most_seconds) {
   if (advanced->stage_ends && stages_done_++ > 0 && !complete) {
     const Size size = size_of_run(batch_);
     stage_time_.observe(size.terms(), size.stratum(), stage_took_);
-    most_measured_ = std::max(most_measured_, size.patches);
+    max_measured_ = std::max(max_measured_, size.patches);
   }
   if (advanced->stage_ends) stage_took_ = 0;
   if (complete) {

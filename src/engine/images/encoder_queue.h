@@ -165,10 +165,10 @@ class EncoderQueue {
   saccade::Event done_;     // up to here
   bool unwanted_ = false;   // the run, at the last prune()
   Event event_;
-  Nanos free_since_ = 0;            // when the last run ended
-  CostFit stage_time_;              // of one layer: the first and the last stage take less
-  CostFit run_time_;                // of a run, milliseconds, by its embedding rows
-  std::int64_t most_measured_ = 0;  // patches
+  Nanos free_since_ = 0;           // when the last run ended
+  CostFit stage_time_;             // of one layer: the first and the last stage take less
+  CostFit run_time_;               // of a run, milliseconds, by its embedding rows
+  std::int64_t max_measured_ = 0;  // patches
   EncoderStats stats_;
 };
 

@@ -11,8 +11,8 @@
 namespace saccade {
 namespace {
 
-constexpr std::size_t kMostBytes = 64u << 10;
-constexpr std::int64_t kMostNumber = std::int64_t{1} << 40;
+constexpr std::size_t kMaxBytes = 64u << 10;
+constexpr std::int64_t kMaxNumber = std::int64_t{1} << 40;
 
 json::object controls_to_json(const ImageControls& controls) {
   json::object to;
@@ -27,7 +27,7 @@ Result<void> read_number(const json::object& from, std::string_view name, std::i
                          std::optional<std::int64_t>& to) {
   if (json::find(from, name) == nullptr) return {};
   TRY(const std::int64_t value, json::get_int(from, name));
-  if (value < least || value > kMostNumber)
+  if (value < least || value > kMaxNumber)
     return fail(ErrorCode::kInvalid, "recipe: {} is {}", name, value);
   to = value;
   return {};
@@ -62,8 +62,8 @@ std::string write_image_recipe(const ImageRecipe& recipe) {
 }
 
 Result<ImageRecipe> read_image_recipe(std::string_view text) {
-  if (text.size() > kMostBytes)
-    return fail(ErrorCode::kInvalid, "recipe: {} bytes, limit {}", text.size(), kMostBytes);
+  if (text.size() > kMaxBytes)
+    return fail(ErrorCode::kInvalid, "recipe: {} bytes, limit {}", text.size(), kMaxBytes);
   TRY(const json::value tree, json::parse(text));
   if (!tree.is_object()) return fail(ErrorCode::kInvalid, "recipe: no object");
   ImageRecipe recipe;

@@ -80,7 +80,7 @@ bool Matcher::between_tokens() {
 
 bool Matcher::too_blank(TokenId token) const {
   const Blanks after = blanks_after(blanks_.back(), grammar_->vocabulary().piece(token));
-  return after.bytes > kMostBlanks || after.line_ends > kMostLineEnds;
+  return after.bytes > kMaxBlanks || after.line_ends > kMaxLineEnds;
 }
 
 void Matcher::drop_blanks(std::span<std::uint32_t> words) {

@@ -18,8 +18,8 @@ class Matcher {
   static constexpr std::size_t kMaxRollback = 64;  // tokens
   // White space in a row between the tokens of JSON, where the grammar bounds it: room for an
   // indent of some depth behind an empty line.
-  static constexpr std::size_t kMostBlanks = 32;
-  static constexpr std::size_t kMostLineEnds = 2;
+  static constexpr std::size_t kMaxBlanks = 32;
+  static constexpr std::size_t kMaxLineEnds = 2;
 
   explicit Matcher(std::shared_ptr<const CompiledGrammar> grammar);
 

@@ -18,7 +18,7 @@ namespace saccade::grammar {
 enum class Whitespace : std::uint8_t {
   kAny,      // blanks, tabs and line ends anywhere that JSON has them
   kCompact,  // none but one blank after ',' and ':', as Python writes
-  kBounded,  // as kAny; of tokens that are nothing else a matcher takes Matcher::kMostBlanks in a
+  kBounded,  // as kAny; of tokens that are nothing else a matcher takes Matcher::kMaxBlanks in a
              // row
 };
 

@@ -12,9 +12,9 @@
 namespace saccade::grammar {
 namespace {
 
-constexpr std::int64_t kMostStep = 1000;
-constexpr int kMostDecimals = 9;
-constexpr std::int64_t kMostListed = 1024;
+constexpr std::int64_t kMaxStep = 1000;
+constexpr int kMaxDecimals = 9;
+constexpr std::int64_t kMaxListed = 1024;
 
 std::int64_t power_of_ten(int exponent) {
   std::int64_t power = 1;
@@ -25,8 +25,8 @@ std::int64_t power_of_ten(int exponent) {
 // `at` in units of its `decimals`-th decimal; nothing where that is no integer of 18 digits.
 std::optional<std::int64_t> in_units(const Decimal& at, int decimals) {
   const auto places = static_cast<std::size_t>(decimals);
-  constexpr std::size_t kMostDigits = 18;
-  if (at.fraction.size() > places || at.whole.size() + places > kMostDigits) return std::nullopt;
+  constexpr std::size_t kMaxUnitDigits = 18;
+  if (at.fraction.size() > places || at.whole.size() + places > kMaxUnitDigits) return std::nullopt;
   const std::string digits = at.whole + at.fraction + std::string(places - at.fraction.size(), '0');
   const std::int64_t units = digits.empty() ? 0 : std::stoll(digits);
   return at.negative ? -units : units;
@@ -152,10 +152,10 @@ Result<NodeId> listed(Grammar& grammar, const Multiples& which, std::int64_t ste
   if (which.max->excluded && last * step == *high) --last;
   if (first > last)
     return fail(ErrorCode::kInvalid, "no multiple of 'multipleOf' is within the bounds");
-  if (last - first >= kMostListed)
+  if (last - first >= kMaxListed)
     return fail(ErrorCode::kUnsupported,
                 "'multipleOf' beside bounds that hold {} multiples, limit {}", last - first + 1,
-                kMostListed);
+                kMaxListed);
   std::vector<NodeId> ways;
   for (std::int64_t i = first; i <= last; ++i)
     ways.push_back(grammar.text(written(i * step, decimals)));
@@ -166,10 +166,10 @@ Result<NodeId> listed(Grammar& grammar, const Multiples& which, std::int64_t ste
 
 Result<NodeId> multiples(Grammar& grammar, const Multiples& which) {
   int decimals = static_cast<int>(which.of.fraction.size());
-  const auto given = decimals > kMostDecimals ? std::nullopt : in_units(which.of, decimals);
-  if (!given || *given > kMostStep * power_of_ten(decimals))
+  const auto given = decimals > kMaxDecimals ? std::nullopt : in_units(which.of, decimals);
+  if (!given || *given > kMaxStep * power_of_ten(decimals))
     return fail(ErrorCode::kUnsupported, "'multipleOf' of over {} decimals or of over {}",
-                kMostDecimals, kMostStep);
+                kMaxDecimals, kMaxStep);
   std::int64_t step = *given;
   if (which.integers) {  // the multiples that are whole are those of a whole number
     step /= std::gcd(step, power_of_ten(decimals));
@@ -181,14 +181,14 @@ Result<NodeId> multiples(Grammar& grammar, const Multiples& which) {
     int places = decimals;
     for (const auto& bound : {which.min, which.max})
       if (bound) places = std::max(places, static_cast<int>(bound->at.fraction.size()));
-    if (places > kMostDecimals)
+    if (places > kMaxDecimals)
       return fail(ErrorCode::kUnsupported, "'multipleOf' beside a bound of over {} decimals",
-                  kMostDecimals);
+                  kMaxDecimals);
     return listed(grammar, which, step * power_of_ten(places - decimals), places);
   }
-  if (step > kMostStep)
+  if (step > kMaxStep)
     return fail(ErrorCode::kUnsupported, "'multipleOf' of over {} in units of its last decimal",
-                kMostStep);
+                kMaxStep);
   const NodeId magnitude =
       Digits(grammar, step, decimals, !(from_zero && which.min->excluded)).magnitudes();
   if (from_zero) return magnitude;

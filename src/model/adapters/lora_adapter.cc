@@ -22,7 +22,7 @@ namespace saccade {
 namespace {
 
 constexpr std::string_view kPeftPrefix = "base_model.model.";
-constexpr std::int64_t kMostConfigBytes = std::int64_t{16} << 20;
+constexpr std::int64_t kMaxConfigBytes = std::int64_t{16} << 20;
 
 // Of both tensors of a module.
 struct Pair {
@@ -138,7 +138,7 @@ std::span<const std::byte> bytes_of(const Buffer& buffer) {
 }
 
 // Of a file with all targets at the highest rank in float32, and a header.
-std::int64_t most_bytes(std::span<const LoraTarget> targets, std::int64_t rank) {
+std::int64_t max_bytes(std::span<const LoraTarget> targets, std::int64_t rank) {
   auto bytes = static_cast<std::int64_t>(kMaxSafetensorsHeader);
   for (const LoraTarget& target : targets)
     bytes += rank * (target.in + target.out) * std::int64_t{sizeof(float)};
@@ -260,9 +260,9 @@ Result<void> LoraAdapter::read(std::span<const LoraTarget> targets) {
       return fail(ErrorCode::kNotFound, "No adapter found for {}: there is no file {}",
                   source_.directory, std::filesystem::path(needed).filename().string());
   }
-  TRY(const Buffer config_file, read_file(config_path, kMostConfigBytes));
+  TRY(const Buffer config_file, read_file(config_path, kMaxConfigBytes));
   TRY(const LoraConfig config, read_config(config_path, config_file));
-  TRY(file_, read_file(path, most_bytes(targets, source_.max_rank)));
+  TRY(file_, read_file(path, max_bytes(targets, source_.max_rank)));
   std::span<const std::byte> data;
   auto header = parse_safetensors(bytes_of(file_), &data);
   const auto within = [&](auto failed) { return fail_within(path, std::move(failed).error()); };

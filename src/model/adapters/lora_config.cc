@@ -9,13 +9,13 @@
 namespace saccade {
 namespace {
 
-constexpr std::int64_t kMostRank = 4096;
+constexpr std::int64_t kMaxRank = 4096;
 // Of the expressions of one member, and of names in a list. An adapter whose every module has a
 // rank of its own has some hundreds.
-constexpr std::size_t kMostEntries = 4096;
-constexpr std::size_t kMostExpression = 2048;  // bytes
-constexpr std::size_t kMostModuleName = 512;   // bytes
-constexpr std::uint32_t kMostSteps = 100'000;  // of one expression for one name
+constexpr std::size_t kMaxEntries = 4096;
+constexpr std::size_t kMaxExpression = 2048;  // bytes
+constexpr std::size_t kMaxModuleName = 512;   // bytes
+constexpr std::uint32_t kMaxSteps = 100'000;  // of one expression for one name
 constexpr Nanos kExpressionTime = 2 * kSecond;
 
 // Read below, or without a say in what a forward gives.
@@ -73,9 +73,9 @@ Result<void> check_members(const json::object& config) {
 }
 
 Result<void> check_entries(std::string_view member, std::size_t entries) {
-  if (entries <= kMostEntries) return {};
+  if (entries <= kMaxEntries) return {};
   return fail(ErrorCode::kTooLarge, "{} has {} entries, the limit is {}", member, entries,
-              kMostEntries);
+              kMaxEntries);
 }
 
 Result<std::vector<std::int64_t>> layers_of(const json::value& value) {
@@ -98,9 +98,9 @@ Result<std::vector<std::int64_t>> layers_of(const json::value& value) {
 }
 
 Result<Regex> compile(std::string_view member, std::string_view pattern, const std::string& whole) {
-  if (pattern.size() > kMostExpression)
+  if (pattern.size() > kMaxExpression)
     return fail(ErrorCode::kTooLarge, "{}: an expression of {} bytes, the limit is {}", member,
-                pattern.size(), kMostExpression);
+                pattern.size(), kMaxExpression);
   auto made = Regex::compile_for_names(whole);
   if (!made)
     return fail(made.error().code, "{}: the expression '{}': {}", member, pattern.substr(0, 256),
@@ -153,15 +153,15 @@ Result<ModuleChoice> ModuleChoice::parse(std::string_view member, const json::va
 
 Result<bool> ModuleChoice::chooses(std::string_view module) const {
   if (all_) return true;
-  if (pattern_) return pattern_->matches_at_start(module, kMostSteps);
+  if (pattern_) return pattern_->matches_at_start(module, kMaxSteps);
   return std::ranges::any_of(names_,
                              [&](const std::string& name) { return ends_with_name(module, name); });
 }
 
-Result<ModuleNumbers> ModuleNumbers::parse(std::string_view member, const json::object& numbers,
-                                           const ExpressionTime& time) {
+Result<ModuleValues> ModuleValues::parse(std::string_view member, const json::object& numbers,
+                                         const ExpressionTime& time) {
   TRY_DO(check_entries(member, numbers.size()));
-  ModuleNumbers made;
+  ModuleValues made;
   for (const auto& entry : numbers) {
     TRY_DO(time.check());
     const std::string key(entry.key());
@@ -175,11 +175,11 @@ Result<ModuleNumbers> ModuleNumbers::parse(std::string_view member, const json::
   return made;
 }
 
-Result<double> ModuleNumbers::of(std::string_view module, double all,
-                                 const ExpressionTime& time) const {
+Result<double> ModuleValues::of(std::string_view module, double all,
+                                const ExpressionTime& time) const {
   for (const Entry& entry : entries_) {
     TRY_DO(time.check());
-    TRY(const bool matches, entry.pattern.matches_at_start(module, kMostSteps));
+    TRY(const bool matches, entry.pattern.matches_at_start(module, kMaxSteps));
     if (matches) return entry.number;
   }
   return all;
@@ -190,8 +190,8 @@ Result<LoraConfig> LoraConfig::parse(const json::object& config, const Expressio
   made.time_ = time;
   TRY_DO(check_members(config));
   TRY(made.rank_, json::get_int(config, "r"));
-  if (made.rank_ < 1 || made.rank_ > kMostRank)
-    return fail(ErrorCode::kInvalid, "r is {}, 1 to {} is possible", made.rank_, kMostRank);
+  if (made.rank_ < 1 || made.rank_ > kMaxRank)
+    return fail(ErrorCode::kInvalid, "r is {}, 1 to {} is possible", made.rank_, kMaxRank);
   TRY(made.alpha_, json::get_double(config, "lora_alpha"));
   if (!std::isfinite(made.alpha_))
     return fail(ErrorCode::kInvalid, "lora_alpha is no finite number");
@@ -221,15 +221,15 @@ Result<LoraConfig> LoraConfig::parse(const json::object& config, const Expressio
     const auto* members = numbers->if_object();
     if (members == nullptr)
       return fail(ErrorCode::kInvalid, "{} {} is no object", name, json::shown(*numbers));
-    TRY(*into, ModuleNumbers::parse(name, *members, time));
+    TRY(*into, ModuleValues::parse(name, *members, time));
   }
   return made;
 }
 
 Result<bool> LoraConfig::chooses(std::string_view module) const {
-  if (module.size() > kMostModuleName)
+  if (module.size() > kMaxModuleName)
     return fail(ErrorCode::kTooLarge, "a module's name of {} bytes, the limit is {}: {}...",
-                module.size(), kMostModuleName, module.substr(0, 64));
+                module.size(), kMaxModuleName, module.substr(0, 64));
   TRY_DO(time_.check());
   if (excluded_) {
     TRY(const bool excluded, excluded_->chooses(module));
@@ -243,7 +243,7 @@ Result<bool> LoraConfig::chooses(std::string_view module) const {
   return layer && std::ranges::find(*layers_, *layer) != layers_->end();
 }
 
-Result<double> LoraConfig::number_of(const std::optional<ModuleNumbers>& own, double all,
+Result<double> LoraConfig::number_of(const std::optional<ModuleValues>& own, double all,
                                      std::string_view module) const {
   if (!own) return all;
   auto number = own->of(module, all, time_);

@@ -43,11 +43,11 @@ class ModuleChoice {
 };
 
 // Ranks, or alphas, of modules that have others than the rest.
-class ModuleNumbers {
+class ModuleValues {
  public:
   // Keys are expressions that a name matches at its end, after a dot or from its beginning.
-  static Result<ModuleNumbers> parse(std::string_view member, const json::object& numbers,
-                                     const ExpressionTime& time);
+  static Result<ModuleValues> parse(std::string_view member, const json::object& numbers,
+                                    const ExpressionTime& time);
   // That of the first key that matches; `all` where none does.
   Result<double> of(std::string_view module, double all, const ExpressionTime& time) const;
 
@@ -73,7 +73,7 @@ class LoraConfig {
   Result<double> scale(std::string_view module) const;
 
  private:
-  Result<double> number_of(const std::optional<ModuleNumbers>& own, double all,
+  Result<double> number_of(const std::optional<ModuleValues>& own, double all,
                            std::string_view module) const;
 
   ExpressionTime time_;
@@ -83,8 +83,8 @@ class LoraConfig {
   std::optional<ModuleChoice> targets_;
   std::optional<ModuleChoice> excluded_;
   std::optional<std::vector<std::int64_t>> layers_;  // absent: all
-  std::optional<ModuleNumbers> ranks_;
-  std::optional<ModuleNumbers> alphas_;
+  std::optional<ModuleValues> ranks_;
+  std::optional<ModuleValues> alphas_;
 };
 
 // The number of the layer that a module is in: of "x.layers.3.mlp.down_proj" 3. As PEFT finds it:

@@ -9,7 +9,7 @@ namespace saccade {
 namespace {
 
 // Taken at a time: bounds the room, and is enough for a product to be one.
-constexpr std::int64_t kMostRows = 256;
+constexpr std::int64_t kMaxRows = 256;
 
 }  // namespace
 
@@ -36,7 +36,7 @@ void LoraAdder::add_scratch(Scratch& scratch, DType type, std::int64_t rows, std
     out = std::max(out, target.out);
     most = std::max(most, ++modules[target.linear]);
   }
-  const std::int64_t some = rank > 0 ? std::min(rows, kMostRows) : 0;
+  const std::int64_t some = rank > 0 ? std::min(rows, kMaxRows) : 0;
   scratch.add(gathered_, type, some, in);
   scratch.add(inner_, type, some, most * rank);
   scratch.add(part_, type, some, out);
@@ -62,10 +62,10 @@ void LoraAdder::add(Stream& stream, const Linear& linear, View x, View y) const 
   for (const LoraRows& rows : loras_) {
     const PackedLora::Part* const part = rows.adapter->find(linear);
     if (part == nullptr) continue;
-    for (std::int64_t done = 0; done < rows.count; done += kMostRows) {
+    for (std::int64_t done = 0; done < rows.count; done += kMaxRows) {
       LoraRows some = rows;
       some.begin += done;
-      some.count = std::min(kMostRows, rows.count - done);
+      some.count = std::min(kMaxRows, rows.count - done);
       if (some.first >= 0) some.first += done;
       add_some(stream, *part, x, y, some);
     }

@@ -8,8 +8,8 @@
 namespace saccade {
 namespace {
 
-constexpr std::int64_t kMostToken = INT32_MAX;
-constexpr std::int64_t kMostChannels = 3;
+constexpr std::int64_t kMaxToken = INT32_MAX;
+constexpr std::int64_t kMaxChannels = 3;
 
 tl::unexpected<Error> wrong(const std::string& path, const json::value& value,
                             std::string_view wanted) {
@@ -20,7 +20,7 @@ bool is_integer_within(const json::value& value, std::int64_t least, std::int64_
   return value.is_int64() && value.get_int64() >= least && value.get_int64() <= most;
 }
 
-bool is_token(const json::value& value) { return is_integer_within(value, 0, kMostToken); }
+bool is_token(const json::value& value) { return is_integer_within(value, 0, kMaxToken); }
 
 // Of tokens that stand for media; others, such as one for padding, may be -1: there is none.
 bool is_media_token(std::string_view name) {
@@ -59,7 +59,7 @@ Result<void> check_member(const std::string& path, std::string_view name,
   } else if (is_media_token(name)) {
     if (!is_token(value)) return wrong(path, value, "a token id");
   } else if (is_channels(name)) {
-    if (!is_integer_within(value, 1, kMostChannels)) return wrong(path, value, "1 to 3");
+    if (!is_integer_within(value, 1, kMaxChannels)) return wrong(path, value, "1 to 3");
   } else if (is_epsilon(name)) {
     if (!is_share(value)) return wrong(path, value, "a number from 0 to below 1");
   }

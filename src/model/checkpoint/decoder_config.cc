@@ -72,9 +72,9 @@ Result<std::vector<LayerShape>> layer_shapes(const json::object& text, std::int6
                                              std::int64_t head_dim,
                                              const DecoderDefaults& defaults) {
   TRY(const std::int64_t count, json::get_int(text, "num_hidden_layers"));
-  if (count < 1 || count > kMostLayers)
+  if (count < 1 || count > kMaxLayers)
     return fail(ErrorCode::kInvalid, "num_hidden_layers is {}, 1 to {} is possible", count,
-                kMostLayers);
+                kMaxLayers);
   TRY(const std::vector<LayerKind> kinds, layer_kinds(text, count, defaults));
   TRY(const std::int64_t window, json::get_int_or(text, "sliding_window", defaults.sliding_window));
   std::vector<LayerShape> layers;
@@ -456,7 +456,7 @@ Result<void> read_biases(const json::object& text, DecoderSettings& settings) {
 
 Result<void> read_experts(const json::object& text, const ExpertSettings& defaults,
                           DecoderSettings& settings) {
-  constexpr std::int64_t kMostExperts = 4096;
+  constexpr std::int64_t kMaxExperts = 4096;
   ExpertSettings experts = defaults;
   TRY(experts.count, json::get_int_or(text, "num_local_experts", experts.count));
   TRY(experts.count, json::get_int_or(text, "num_experts", experts.count));
@@ -464,9 +464,9 @@ Result<void> read_experts(const json::object& text, const ExpertSettings& defaul
   TRY(experts.intermediate, json::get_int_or(text, "moe_intermediate_size", experts.intermediate));
   TRY(experts.normalise, json::get_bool_or(text, "norm_topk_prob", experts.normalise));
   TRY(const std::int64_t step, json::get_int_or(text, "decoder_sparse_step", 1));
-  if (experts.count < 0 || experts.count > kMostExperts)
+  if (experts.count < 0 || experts.count > kMaxExperts)
     return fail(ErrorCode::kInvalid, "num_experts is {}, 0 to {} is possible", experts.count,
-                kMostExperts);
+                kMaxExperts);
   if (experts.count == 0) return {};
   if (experts.per_token < 1 || experts.per_token > experts.count)
     return fail(ErrorCode::kInvalid, "num_experts_per_tok is {}, 1 to num_experts = {} is possible",

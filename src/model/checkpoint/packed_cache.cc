@@ -29,8 +29,8 @@ constexpr std::uint32_t kVersion = 2;  // PackedForms.AreThoseOfTheVersionThatFi
 constexpr std::size_t kHeaderRoom = 4096;
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kBlock = std::size_t{4} << 20;  // of one checksum
-constexpr std::size_t kMostTable = std::size_t{1} << 30;
-constexpr std::size_t kMostPieces = 8;
+constexpr std::size_t kMaxTable = std::size_t{1} << 30;
+constexpr std::size_t kMaxPieces = 8;
 
 struct Header {
   std::array<char, 8> magic = kMagic;
@@ -354,7 +354,7 @@ Result<std::unique_ptr<PackedCache::Held>> PackedCache::read() const {
   if (header.file_bytes != opened.bytes)
     return fail(ErrorCode::kCorrupt, "has {} bytes of {}", opened.bytes, header.file_bytes);
   if (header.table_at < kHeaderRoom || header.table_at > header.file_bytes ||
-      header.table_bytes != header.file_bytes - header.table_at || header.table_bytes > kMostTable)
+      header.table_bytes != header.file_bytes - header.table_at || header.table_bytes > kMaxTable)
     return fail(ErrorCode::kCorrupt, "its table is misplaced");
   std::vector<std::byte> table(header.table_bytes);
   TRY_DO(read_at(file.get(), table, header.table_at));
@@ -375,7 +375,7 @@ Result<std::unique_ptr<PackedCache::Held>> PackedCache::read() const {
     entry.form.in = static_cast<std::int64_t>(words.next());
     for (std::int64_t& word : entry.form.layout) word = static_cast<std::int64_t>(words.next());
     const std::uint64_t pieces = words.next();
-    if (!words.good() || pieces > kMostPieces)
+    if (!words.good() || pieces > kMaxPieces)
       return fail(ErrorCode::kCorrupt, "its table contradicts itself");
     for (std::uint64_t i = 0; i < pieces; ++i) {
       const std::uint64_t at = words.next();

@@ -56,9 +56,9 @@ class Matrices {
         const auto format = ordered ? StoredMatrix::Format::kGptq : StoredMatrix::Format::kPacked;
         const CodesShape shape{size(8), size(32), 32, format, scales, ordered};
         const Codes& codes = codes_.emplace_back(shape, rng_());
-        for (const bool by_bytes : {false, true}) {
+        for (const bool int8_activations : {false, true}) {
           StoredMatrix matrix = codes.matrix();
-          matrix.rounds_activations = by_bytes;
+          matrix.rounds_activations = int8_activations;
           wanted_.push_back({{matrix}, DType::kF32});
           wanted_.push_back({{matrix}, DType::kBf16});
           wanted_.push_back({{matrix}, DType::kI8});

@@ -124,13 +124,12 @@ TEST_F(PackedLoad, IsTheLoadWithoutAndReadsNoMatrix) {
   bytes.text_layers = bytes.head = DType::kI8;
   WeightTypes codes = DType::kBf16;
   codes.four_bit_text = true;
-  WeightTypes codes_by_bytes = codes;
-  codes_by_bytes.int8_rows = Int8Rows::kBeforeFourBits;
-  codes_by_bytes.head = DType::kI8;
+  WeightTypes w4a8 = codes;
+  w4a8.int8_rows = Int8Rows::kBeforeFourBits;
+  w4a8.head = DType::kI8;
   WeightTypes tower = DType::kBf16;
   tower.tower_layers = DType::kI8;
-  const std::vector<WeightTypes> all = {DType::kF32, DType::kBf16,   bytes,
-                                        codes,       codes_by_bytes, tower};
+  const std::vector<WeightTypes> all = {DType::kF32, DType::kBf16, bytes, codes, w4a8, tower};
   for (std::size_t i = 0; i < all.size(); ++i) {
     SCOPED_TRACE(i);
     const std::string key = fmt::format("{}", i);

@@ -11,7 +11,7 @@
 namespace saccade {
 namespace {
 
-constexpr std::size_t kMaxRank = 8;
+constexpr std::size_t kMaxTensorRank = 8;
 
 struct TypeName {
   std::string_view name;
@@ -70,9 +70,9 @@ Result<void> check_no_duplicates(std::string_view text, std::size_t members) {
 Result<std::vector<std::int64_t>> parse_shape(const json::object& tensor) {
   const json::value* shape = json::find(tensor, "shape");
   if (shape == nullptr || !shape->is_array()) return fail(ErrorCode::kCorrupt, "no shape");
-  if (shape->get_array().size() > kMaxRank)
+  if (shape->get_array().size() > kMaxTensorRank)
     return fail(ErrorCode::kCorrupt, "shape has {} extents, limit {}", shape->get_array().size(),
-                kMaxRank);
+                kMaxTensorRank);
   std::vector<std::int64_t> extents;
   for (const json::value& extent : shape->get_array()) {
     if (!extent.is_int64() || extent.get_int64() < 0)

@@ -52,7 +52,7 @@ bool multiplies_bytes(const WeightTable::Tensors& tensors, const Device& device)
          });
 }
 
-// E4M3 whose checkpoint says that activations become such numbers too.
+// E4M3 whose checkpoint says that activations become such values too.
 bool multiplies_e4m3(const WeightTable::Tensors& tensors, const Device& device) {
   return device.multiplies_e4m3() && !tensors.matrices.empty() &&
          std::ranges::all_of(tensors.matrices, [](const StoredMatrix& matrix) {
@@ -98,7 +98,7 @@ std::string_view loading(const WeightTypes& types) {
 }
 
 // Of the matrices that are not codes already; what is in `tensors` refers to the result. Without a
-// pool they look as they would after it, and have no numbers.
+// pool they look as they would after it, and have no values.
 std::vector<RoundedMatrix> round_to_four_bits(WeightTable::Tensors& tensors, ThreadPool* pool) {
   std::vector<RoundedMatrix> rounded;
   rounded.reserve(tensors.matrices.size());
@@ -341,17 +341,17 @@ bool WeightTable::has(MatrixRole role) const {
   return std::ranges::any_of(rows_, [&](const Row& row) { return row.role == role; });
 }
 
-std::int64_t WeightTable::numbers(MatrixRole role, bool (*counts)(const TensorSpec&)) const {
-  std::int64_t numbers = 0;
+std::int64_t WeightTable::parameters(MatrixRole role, bool (*counts)(const TensorSpec&)) const {
+  std::int64_t parameters = 0;
   for (const Row& row : rows_) {
     if (row.role != role || row.store == nullptr) continue;
     for (const TensorSpec& tensor : row.tensors) {
       if (counts != nullptr && !counts(tensor)) continue;
-      numbers += std::accumulate(tensor.shape.begin(), tensor.shape.end(), std::int64_t{1},
-                                 std::multiplies<>());
+      parameters += std::accumulate(tensor.shape.begin(), tensor.shape.end(), std::int64_t{1},
+                                    std::multiplies<>());
     }
   }
-  return numbers;
+  return parameters;
 }
 
 WeightTable::Tensors WeightTable::take(const Row& row, Weights& weights, const WeightTypes& types,

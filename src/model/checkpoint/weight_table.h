@@ -158,7 +158,7 @@ class WeightTable {
 
   // Numbers in the tensors of rows of this role that are read, and that `counts` is true of; null:
   // all.
-  std::int64_t numbers(MatrixRole role, bool (*counts)(const TensorSpec&) = nullptr) const;
+  std::int64_t parameters(MatrixRole role, bool (*counts)(const TensorSpec&) = nullptr) const;
 
  private:
   struct Row {

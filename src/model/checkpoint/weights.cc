@@ -293,7 +293,7 @@ StoredMatrix Weights::take_matrix(std::string_view name, Use use) {
   StoredMatrix matrix;
   if (tensor.made != nullptr) {
     matrix.format = StoredMatrix::Format::kMade;
-    matrix.made = made_numbers(*tensor.made, made_->seed);
+    matrix.made = dummy_values(*tensor.made, made_->seed);
   } else {
     matrix.codes = {safetensors_dtype(entry.dtype).value_or(DType::kU8), bytes_of(tensor)};
   }
@@ -319,7 +319,7 @@ std::vector<StoredMatrix> Weights::take_experts(std::string_view name, std::int6
     return experts;
   }
   const bool made = one.format == StoredMatrix::Format::kMade;
-  CHECK((made || one.format == StoredMatrix::Format::kNumbers) && one.in() == inputs * outputs,
+  CHECK((made || one.format == StoredMatrix::Format::kDense) && one.in() == inputs * outputs,
         "{}: experts of {} elements, want {} x {}", name, one.in(), inputs, outputs);
   const std::span<const std::byte> all = one.codes.bytes;
   const auto count = static_cast<std::size_t>(one.out());

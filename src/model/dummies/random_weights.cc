@@ -17,7 +17,7 @@ std::size_t element_count(const TensorSpec& spec) {
 }
 
 // Matrices have unit gain, so that activations keep their size through any number of layers.
-MadeNumbers made_numbers(const TensorSpec& spec, std::uint64_t seed) {
+DummyValues dummy_values(const TensorSpec& spec, std::uint64_t seed) {
   const std::uint64_t key = hash64(spec.name, seed);
   switch (spec.kind) {
     case TensorKind::kNorm:
@@ -39,13 +39,13 @@ MadeNumbers made_numbers(const TensorSpec& spec, std::uint64_t seed) {
 
 void fill_random(const TensorSpec& spec, std::uint64_t seed, std::size_t block,
                  std::span<std::uint16_t> out) {
-  const MadeNumbers made = made_numbers(spec, seed);
+  const DummyValues made = dummy_values(spec, seed);
   const std::size_t first = block * kRandomBlock;
   static_assert(kRandomBlock % 4 == 0);
   for (std::size_t i = 0; i < out.size(); i += 4) {
-    std::uint64_t bits = made_word(made.key, (first + i) / 4);
+    std::uint64_t bits = dummy_word(made.key, (first + i) / 4);
     for (std::size_t j = i; j < std::min(i + 4, out.size()); ++j, bits >>= 16)
-      out[j] = to_bf16(made_of(made, bits)).bits;
+      out[j] = to_bf16(dummy_of(made, bits)).bits;
   }
 }
 

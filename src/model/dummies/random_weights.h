@@ -6,7 +6,7 @@
 #include <span>
 
 #include "model/checkpoint/weights.h"
-#include "ops/formats/made_numbers.h"
+#include "ops/formats/dummy_values.h"
 
 namespace saccade {
 
@@ -16,7 +16,7 @@ constexpr std::uint64_t kDummySeed = 0;                     // where nobody give
 std::size_t element_count(const TensorSpec& spec);
 
 // Its elements, which follow from its name, its kind and the seed.
-MadeNumbers made_numbers(const TensorSpec& spec, std::uint64_t seed);
+DummyValues dummy_values(const TensorSpec& spec, std::uint64_t seed);
 
 // Elements [block * kRandomBlock, + out.size()) of the tensor.
 void fill_random(const TensorSpec& spec, std::uint64_t seed, std::size_t block,

@@ -230,7 +230,8 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   TRY(const SliceProcessor of_videos, parse_slices(video_file, tower));
   TRY(const FrameSampling frames,
       FrameSampling::parse(video_file, SamplingRule::kSeconds, 1, kOwnFrames));
-  tower.most_squares = std::max(most_squares(of_images.slices), most_squares(of_videos.slices));
+  tower.max_squares =
+      std::max(max_squares_of_slice(of_images.slices), max_squares_of_slice(of_videos.slices));
   TRY(ModelShape shape, describe_model("minicpm-v-4.6", checkpoint, text));
   auto images =
       std::make_unique<const SliceImages>(of_images.slices, of_images.normalize, of_images.filter);

@@ -60,7 +60,7 @@ constexpr ClassDefaults kLlavaClass = {
     .merges = false,
     .projector_bias = true};
 
-constexpr std::int64_t kMostSide = 1 << 14;  // of an image
+constexpr std::int64_t kMaxSide = 1 << 14;  // of an image
 
 Result<void> require_type(const json::object& section, std::string_view name, std::string_view type,
                           std::string_view of_class) {
@@ -152,9 +152,9 @@ Result<std::int64_t> longest_edge(const json::object& from, std::int64_t fallbac
   if (!size->is_object())
     return fail(ErrorCode::kInvalid, "size is {}, an object is required", json::kind_name(*size));
   TRY(const std::int64_t edge, json::get_int(size->get_object(), "longest_edge"));
-  if (edge < 1 || edge > kMostSide)
+  if (edge < 1 || edge > kMaxSide)
     return fail(ErrorCode::kInvalid, "size.longest_edge is {}, 1 to {} is possible", edge,
-                kMostSide);
+                kMaxSide);
   return edge;
 }
 
@@ -190,7 +190,7 @@ class LongestEdgeImages final : public ImagePipeline {
       const auto enough = [&](std::int64_t edge) { return pixels(edge) >= least; };
       if (!enough(longer)) longer = first(longer, std::max(limit, longer), enough);
     }
-    std::int64_t most = kMostPixels;
+    std::int64_t most = kMaxPixels;
     if (controls.max_pixels) {
       TRY(most, pixel_count("max_pixels", *controls.max_pixels));
     }
@@ -198,7 +198,7 @@ class LongestEdgeImages final : public ImagePipeline {
       if (*controls.max_tokens < 1)
         return fail(ErrorCode::kInvalid, "max_tokens of an image is {}, at least 1 is possible",
                     *controls.max_tokens);
-      const std::int64_t squares = std::min(*controls.max_tokens, kMostPixels / unit() / unit());
+      const std::int64_t squares = std::min(*controls.max_tokens, kMaxPixels / unit() / unit());
       most = std::min(most, squares * unit() * unit());
     }
     const auto too_many = [&](std::int64_t edge) { return pixels(edge) > most; };

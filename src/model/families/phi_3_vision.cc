@@ -333,11 +333,11 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   TRY_DO(require_image_steps(checkpoint.preprocessor));
   TRY(const NormalizeTable normalize, parse_normalize(checkpoint.preprocessor, {}));
   TRY(const std::int64_t crops, json::get_int_or(checkpoint.preprocessor, "num_crops", 1));
-  if (crops < 1 || crops > kMostCrops)
+  if (crops < 1 || crops > kMaxCrops)
     return fail(ErrorCode::kInvalid,
                 "preprocessor_config.json: num_crops is {}, 1 to {} is "
                 "possible",
-                crops, kMostCrops);
+                crops, kMaxCrops);
   const auto image_token = static_cast<TokenId>(std::min(kImageToken, text.settings.vocab - 1));
   const std::int64_t hidden = text.settings.hidden;
   TRY(ModelShape shape, describe_model("phi-3-vision", checkpoint, text));

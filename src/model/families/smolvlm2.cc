@@ -45,8 +45,8 @@ constexpr std::string_view kVideoBranch = "{% elif line['type'] == 'video' %}{{ 
 constexpr DecoderDefaults kTextDefaults = {
     .norm_epsilon = 1e-6, .rope_theta = 10000, .max_position = 2048, .tied_head = false};
 constexpr NormalizeSettings kNormalize = {.mean = {0.5, 0.5, 0.5}, .std = {0.5, 0.5, 0.5}};
-constexpr int kMostSide = 4096;    // of an image before it is cut
-constexpr int kMostPatches = 128;  // a side of a tile
+constexpr int kMaxSide = 4096;    // of an image before it is cut
+constexpr int kMaxPatches = 128;  // a side of a tile
 
 Result<DecoderConfig> parse_text(const json::object& config) {
   TRY(const json::object* text, config_section(config, "text_config"));
@@ -70,16 +70,16 @@ Result<TileTowerSettings> parse_vision(const json::object& config) {
       ExtentField{"hidden_size", &tower.width, 1 << 16},
       ExtentField{"num_attention_heads", &tower.heads, 1024},
       ExtentField{"intermediate_size", &tower.inner, 1 << 18},
-      ExtentField{"image_size", &tower.image, kMostSide},
+      ExtentField{"image_size", &tower.image, kMaxSide},
       ExtentField{"patch_size", &tower.patch, 256},
   };
   TRY_DO(read_extents(*vision, "vision_config", fields));
   if (tower.width % tower.heads != 0 || tower.head_dim() % 2 != 0 || tower.patch > tower.image ||
-      tower.side() > kMostPatches)
+      tower.side() > kMaxPatches)
     return fail(ErrorCode::kUnsupported,
                 "vision_config: width {} in {} heads, patches of {} in {} pixels; up to {} patches "
                 "a side are done",
-                tower.width, tower.heads, tower.patch, tower.image, kMostPatches);
+                tower.width, tower.heads, tower.patch, tower.image, kMaxPatches);
   tower.position_rows = bucketed_positions(tower.side());
   TRY(const double epsilon, json::get_double_or(*vision, "layer_norm_eps", 1e-6));
   tower.norm.epsilon = static_cast<float>(epsilon);
@@ -187,15 +187,15 @@ class SplitImages final : public ImagePipeline {
   Pixels resized(const Pixels& pixels, const ImageLayout& layout,
                  const Cancelled& cancelled) const override;
 
-  std::int64_t max_patches() const override { return most_tiles() * tower_.patches(); }
-  std::int64_t max_tokens() const override { return most_tiles() * settings_.tile_tokens; }
+  std::int64_t max_patches() const override { return max_tiles() * tower_.patches(); }
+  std::int64_t max_tokens() const override { return max_tiles() * settings_.tile_tokens; }
 
  private:
   Result<SplitSettings> under(const ImageControls& controls) const {
     TRY_DO(check_processor_kwargs(controls, kKwargs));
     return of_processor_kwargs(read_split(controls.processor_kwargs, settings_));
   }
-  std::int64_t most_tiles() const {
+  std::int64_t max_tiles() const {
     // A square's second side is made even, too.
     const std::int64_t side =
         whole_tiles(settings_.longest + settings_.longest % 2, settings_.tile);

@@ -239,7 +239,7 @@ Result<void> add_expert_text(const GgufModel& model, json::object& text) {
   const GgufTensor* first = nullptr;
   json::array dense;
   TRY(const std::int64_t layers, json::get_int(text, "num_hidden_layers"));
-  for (std::int64_t i = 0; i < std::min(layers, kMostLayers); ++i) {
+  for (std::int64_t i = 0; i < std::min(layers, kMaxLayers); ++i) {
     const GgufTensor* const experts =
         model.find(fmt::format("blk.{}.ffn_up_exps.weight", i)).tensor;
     if (experts == nullptr) dense.emplace_back(i);

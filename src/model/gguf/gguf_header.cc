@@ -15,11 +15,11 @@ namespace saccade {
 namespace {
 
 constexpr std::uint32_t kGgufMagic = 0x46554747;  // "GGUF"
-constexpr std::uint64_t kMostGgufRank = 4;
-constexpr std::uint64_t kMostKey = 65'535;
-constexpr std::uint64_t kMostTensorName = 1024;
-constexpr std::uint64_t kMostAlignment = 1 << 20;
-constexpr std::uint64_t kMostGgufEntries = 1 << 20;  // of metadata, and of tensors
+constexpr std::uint64_t kMaxGgufRank = 4;
+constexpr std::uint64_t kMaxKey = 65'535;
+constexpr std::uint64_t kMaxTensorName = 1024;
+constexpr std::uint64_t kMaxAlignment = 1 << 20;
+constexpr std::uint64_t kMaxGgufEntries = 1 << 20;  // of metadata, and of tensors
 
 // Types of metadata.
 enum GgufKind : std::uint32_t {
@@ -179,7 +179,7 @@ Result<GgufValue> read_array(Reader& reader, std::string_view key) {
 }
 
 Result<void> read_metadata(Reader& reader, GgufMetadata& into) {
-  TRY(const std::string_view key, reader.text(kMostKey, "the key of metadata"));
+  TRY(const std::string_view key, reader.text(kMaxKey, "the key of metadata"));
   const std::string name = printable(key);
   TRY(const auto kind, reader.number<std::uint32_t>(name));
   if (kind >= kKinds)
@@ -198,9 +198,9 @@ Result<void> read_metadata(Reader& reader, GgufMetadata& into) {
 
 Result<std::vector<std::int64_t>> read_shape(Reader& reader, std::string_view name) {
   TRY(const auto rank, reader.number<std::uint32_t>(name));
-  if (rank > kMostGgufRank)
+  if (rank > kMaxGgufRank)
     return fail(ErrorCode::kCorrupt, "tensor \"{}\" has {} extents, limit {}", name, rank,
-                kMostGgufRank);
+                kMaxGgufRank);
   std::vector<std::int64_t> shape(rank);
   std::int64_t count = 1;
   for (std::int64_t& extent : shape) {
@@ -216,7 +216,7 @@ Result<std::vector<std::int64_t>> read_shape(Reader& reader, std::string_view na
 
 Result<GgufTensor> read_tensor(Reader& reader, std::uint64_t alignment) {
   GgufTensor tensor;
-  TRY(const std::string_view name, reader.text(kMostTensorName, "the name of a tensor"));
+  TRY(const std::string_view name, reader.text(kMaxTensorName, "the name of a tensor"));
   tensor.name = printable(name);
   TRY(tensor.shape, read_shape(reader, tensor.name));
   TRY(const auto number, reader.number<std::uint32_t>(tensor.name));
@@ -293,15 +293,15 @@ Result<GgufHeader> parse_gguf(std::span<const std::byte> file) {
   TRY(const auto tensors, reader.number<std::uint64_t>("the number of tensors"));
   TRY(const auto values, reader.number<std::uint64_t>("the number of metadata"));
   for (const auto& [count, what] : {std::pair{tensors, "tensors"}, {values, "metadata"}}) {
-    if (count > kMostGgufEntries)
-      return fail(ErrorCode::kCorrupt, "it has {} {}, limit {}", count, what, kMostGgufEntries);
+    if (count > kMaxGgufEntries)
+      return fail(ErrorCode::kCorrupt, "it has {} {}, limit {}", count, what, kMaxGgufEntries);
   }
   for (std::uint64_t i = 0; i < values; ++i) TRY_DO(read_metadata(reader, header.metadata));
   TRY(const std::int64_t alignment, header.metadata.get_int_or("general.alignment", 32));
-  if (alignment < 8 || alignment > static_cast<std::int64_t>(kMostAlignment) ||
+  if (alignment < 8 || alignment > static_cast<std::int64_t>(kMaxAlignment) ||
       !std::has_single_bit(static_cast<std::uint64_t>(alignment)))
     return fail(ErrorCode::kCorrupt, "general.alignment is {}, a power of two from 8 to {} is",
-                alignment, kMostAlignment);
+                alignment, kMaxAlignment);
   const auto aligned = static_cast<std::uint64_t>(alignment);
   for (std::uint64_t i = 0; i < tensors; ++i) {
     TRY(GgufTensor tensor, read_tensor(reader, aligned));

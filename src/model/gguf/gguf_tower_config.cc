@@ -10,7 +10,7 @@
 namespace saccade {
 namespace {
 
-constexpr std::int64_t kMostTowerLayers = 1024;
+constexpr std::int64_t kMaxTowerLayers = 1024;
 
 struct Tower {
   std::int64_t layers = 0;
@@ -40,10 +40,10 @@ Result<Tower> read_gguf_tower(const GgufModel& model, std::string activation,
   TRY(const bool silu, metadata.get_bool_or("clip.use_silu", false));
   TRY(const bool has_gelu, metadata.get_bool_or("clip.use_gelu", false));
   tower.activation = silu ? "silu" : has_gelu ? std::string(gelu) : std::move(activation);
-  if (tower.layers < 1 || tower.layers > kMostTowerLayers || tower.width < 1)
+  if (tower.layers < 1 || tower.layers > kMaxTowerLayers || tower.width < 1)
     return fail(ErrorCode::kInvalid,
                 "clip.vision.block_count is {}, limit {}, clip.vision.embedding_length {}",
-                tower.layers, kMostTowerLayers, tower.width);
+                tower.layers, kMaxTowerLayers, tower.width);
   // Some files say the width before the MLP.
   const GgufTensor* const up = model.find("v.blk.0.ffn_up.weight").tensor;
   if (up != nullptr && up->shape.size() == 2) tower.inner = std::max(up->shape[0], up->shape[1]);
@@ -77,12 +77,12 @@ Result<std::int64_t> text_width(const GgufModel& model) {
   return model.metadata().get_int(model.key("embedding_length"));
 }
 
-struct PixelBounds {
+struct PixelRange {
   std::int64_t least;
   std::int64_t most;
 };
 
-Result<void> add_patch_images(const GgufModel& model, const Tower& tower, PixelBounds bounds,
+Result<void> add_patch_images(const GgufModel& model, const Tower& tower, PixelRange bounds,
                               json::object& config, json::object& preprocessor) {
   const GgufMetadata& metadata = model.projector();
   TRY(const std::int64_t merge, metadata.get_int_or("clip.vision.spatial_merge_size", 2));
@@ -321,10 +321,10 @@ Result<void> add_minicpmv_tower(const GgufModel& model, json::object& config,
   if (count < 1 || side * side != count)
     return fail(ErrorCode::kInvalid,
                 "tensor v.position_embd.weight has {} rows, a square is needed", count);
-  constexpr std::int64_t kMostPatch = 4096;
-  if (tower.patch < 1 || tower.patch > kMostPatch)
+  constexpr std::int64_t kMaxPatch = 4096;
+  if (tower.patch < 1 || tower.patch > kMaxPatch)
     return fail(ErrorCode::kInvalid, "clip.vision.patch_size is {}, 1 to {} is possible",
-                tower.patch, kMostPatch);
+                tower.patch, kMaxPatch);
   json::object vision = siglip(tower);
   vision["model_type"] = "minicpmv4_6_vision";
   vision["image_size"] = side * tower.patch;

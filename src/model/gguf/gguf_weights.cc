@@ -21,7 +21,7 @@
 namespace saccade {
 namespace {
 
-constexpr std::int64_t kMostWeightLayers = 1024;
+constexpr std::int64_t kMaxWeightLayers = 1024;
 
 // Bytes that lie together in a file.
 struct FilePart {
@@ -296,11 +296,11 @@ Result<std::vector<std::int64_t>> GgufWeights::value_heads() const {
   const GgufMetadata& metadata = model_.metadata();
   TRY(const std::int64_t keys, metadata.get_int(model_.key("ssm.group_count")));
   TRY(const std::int64_t heads, metadata.get_int(model_.key("ssm.time_step_rank")));
-  constexpr std::int64_t kMostHeads = 1 << 16;
-  if (keys < 1 || heads < 1 || heads > kMostHeads || heads % keys != 0)
+  constexpr std::int64_t kMaxHeads = 1 << 16;
+  if (keys < 1 || heads < 1 || heads > kMaxHeads || heads % keys != 0)
     return fail(ErrorCode::kInvalid, "{} is {}, {} {}: no multiple of it, up to {}",
                 model_.key("ssm.group_count"), keys, model_.key("ssm.time_step_rank"), heads,
-                kMostHeads);
+                kMaxHeads);
   std::vector<std::int64_t> stored;
   for (std::int64_t head = 0; head < heads; ++head)
     stored.push_back(head % (heads / keys) * keys + head / (heads / keys));
@@ -493,10 +493,9 @@ Result<void> GgufWeights::add_row(const GgufRow& row, std::string_view prefix,
 Result<std::int64_t> GgufWeights::text_layers() const {
   const GgufMetadata& metadata = model_.metadata();
   TRY(const std::int64_t guessing, metadata.get_int_or(model_.key("nextn_predict_layers"), 0));
-  if (guessing <= 0) return kMostWeightLayers;
+  if (guessing <= 0) return kMaxWeightLayers;
   TRY(const std::int64_t all, metadata.get_int(model_.key("block_count")));
-  return std::clamp<std::int64_t>(all, 0, kMostWeightLayers) -
-         std::min(guessing, kMostWeightLayers);
+  return std::clamp<std::int64_t>(all, 0, kMaxWeightLayers) - std::min(guessing, kMaxWeightLayers);
 }
 
 // Projectors of before 2025 name the two matrices of a plain MLP the other way round.
@@ -509,7 +508,7 @@ void GgufWeights::swap_fully_connected() {
   const std::vector<std::int64_t>& width = norm->second.tensor->shape;
   if (shape.size() != 2 || width.size() != 1 || shape[0] == width[0] || shape[1] != width[0])
     return;
-  for (std::int64_t layer = 0; layer < kMostWeightLayers; ++layer) {
+  for (std::int64_t layer = 0; layer < kMaxWeightLayers; ++layer) {
     for (const char* const suffix : {".weight", ".bias"}) {
       const auto up = by_name_.find(fmt::format("v.blk.{}.ffn_up{}", layer, suffix));
       const auto other = by_name_.find(fmt::format("v.blk.{}.ffn_down{}", layer, suffix));
@@ -525,7 +524,7 @@ Result<void> GgufWeights::assemble() {
   for (const std::span<const GgufRow> rows : {gguf_text_rows(), family_->layers})
     for (const GgufRow& row : rows) TRY_DO(add_row(row, family_->text_prefix, layers));
   TRY_DO(add_row({{"output"}, family_->head}, "", 1));
-  for (const GgufRow& row : family_->tower) TRY_DO(add_row(row, "", kMostWeightLayers));
+  for (const GgufRow& row : family_->tower) TRY_DO(add_row(row, "", kMaxWeightLayers));
   // Factors of wavelengths are in the configuration; what separates Pixtral's rows is an embedding
   // of the text; SigLIP's head makes one vector of an image, which no text is given.
   constexpr std::string_view kElsewhere[] = {"rope_freqs.weight", "v.token_embd.img_break"};

@@ -63,12 +63,12 @@ Result<std::string_view> entry_bytes(std::string_view file, std::string_view rec
 Result<std::vector<ZipEntry>> zip_entries(std::string_view file) {
   const auto end = find_end(file);
   if (!end) return bad_zip("it has no end record");
-  constexpr std::size_t kMostEntries = 256;
+  constexpr std::size_t kMaxEntries = 256;
   const std::uint64_t count = number(file, *end + 10, 2);
   std::uint64_t at = number(file, *end + 16, 4);
-  if (count > kMostEntries)
+  if (count > kMaxEntries)
     return fail(ErrorCode::kInvalid, "the zip has {} entries, at most {} are read", count,
-                kMostEntries);
+                kMaxEntries);
   std::vector<ZipEntry> entries;
   for (std::uint64_t i = 0; i < count; ++i) {
     if (at > *end || *end - at < kCentralSize || file.substr(at, 4) != "PK\1\2")
@@ -151,9 +151,9 @@ class SavedTensor {
   }
 
   Result<std::vector<std::int64_t>> counts(std::uint32_t index, std::string_view what) const {
-    constexpr std::size_t kMostExtents = 8;
-    if (value(index).kind != PickleValue::Kind::kTuple || value(index).items.size() > kMostExtents)
-      return odd(fmt::format("the {} is no tuple of up to {} numbers", what, kMostExtents));
+    constexpr std::size_t kMaxExtents = 8;
+    if (value(index).kind != PickleValue::Kind::kTuple || value(index).items.size() > kMaxExtents)
+      return odd(fmt::format("the {} is no tuple of up to {} numbers", what, kMaxExtents));
     std::vector<std::int64_t> all;
     for (const std::uint32_t item : value(index).items) {
       if (!is_count(value(item))) return odd(fmt::format("the {} has a member that is none", what));
@@ -208,10 +208,10 @@ Result<FileTensor> read_torch(std::string_view file) {
   const auto order = std::ranges::find(entries, folder + "byteorder", &ZipEntry::name);
   if (order != entries.end() && order->bytes != "little")
     return fail(ErrorCode::kUnsupported, "the tensor's byte order is not little");
-  constexpr std::size_t kMostPickle = 64 << 10;  // of one tensor it is some 160 bytes
-  if (pickled->bytes.size() > kMostPickle)
+  constexpr std::size_t kMaxPickle = 64 << 10;  // of one tensor it is some 160 bytes
+  if (pickled->bytes.size() > kMaxPickle)
     return fail(ErrorCode::kTooLarge, "data.pkl has {} bytes, limit {}: one tensor is read",
-                pickled->bytes.size(), kMostPickle);
+                pickled->bytes.size(), kMaxPickle);
   TRY(const Pickle pickle, parse_pickle(pickled->bytes, kRules));
   return SavedTensor(pickle, entries, folder).read();
 }

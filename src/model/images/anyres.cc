@@ -14,8 +14,8 @@
 namespace saccade {
 namespace {
 
-constexpr std::size_t kMostPinpoints = 4096;
-constexpr int kMostGridSide = 1 << 14;
+constexpr std::size_t kMaxPinpoints = 4096;
+constexpr int kMaxGridSide = 1 << 14;
 
 // int(round(x, 7)) of Python: printf rounds decimals correctly, as Python does.
 std::int64_t rounded_to_seven(double x) {
@@ -190,9 +190,9 @@ Result<std::vector<ImageExtent>> parse_pinpoints(const json::object& from, int t
   const auto wrong = [&] {
     return fail(ErrorCode::kInvalid,
                 "image_grid_pinpoints is not a list of (height, width), multiples of {} up to {}",
-                tile, kMostGridSide);
+                tile, kMaxGridSide);
   };
-  if (!list->is_array() || list->get_array().empty() || list->get_array().size() > kMostPinpoints)
+  if (!list->is_array() || list->get_array().empty() || list->get_array().size() > kMaxPinpoints)
     return wrong();
   std::vector<ImageExtent> pinpoints;
   for (const json::value& each : list->get_array()) {
@@ -200,7 +200,7 @@ Result<std::vector<ImageExtent>> parse_pinpoints(const json::object& from, int t
     std::array<int, 2> sides{};
     for (std::size_t i = 0; i < 2; ++i) {
       const json::value& side = each.get_array()[i];
-      if (!side.is_int64() || side.get_int64() < tile || side.get_int64() > kMostGridSide ||
+      if (!side.is_int64() || side.get_int64() < tile || side.get_int64() > kMaxGridSide ||
           side.get_int64() % tile != 0)
         return wrong();
       sides[i] = static_cast<int>(side.get_int64());

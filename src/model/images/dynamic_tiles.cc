@@ -11,7 +11,7 @@
 namespace saccade {
 namespace {
 
-constexpr std::int64_t kMostTiles = 256;
+constexpr std::int64_t kMaxTiles = 256;
 
 // By tiles; equals by columns, as transformers lists them. (The original lists equals in the order
 // of a Python set. Two of the same number of tiles are never equally near while min_tiles is 1.)
@@ -63,10 +63,10 @@ Result<DynamicTilesSettings> read_tile_counts(const json::object& from,
     TRY(dynamic, json::get_bool_or(from, name, dynamic));
   }
   if (!dynamic) settings.min_tiles = settings.max_tiles = 1;
-  if (settings.min_tiles < 1 || settings.max_tiles > kMostTiles ||
+  if (settings.min_tiles < 1 || settings.max_tiles > kMaxTiles ||
       settings.min_tiles > settings.max_tiles)
     return fail(ErrorCode::kInvalid, "{} to {} tiles of an image; 1 to {} are possible",
-                settings.min_tiles, settings.max_tiles, kMostTiles);
+                settings.min_tiles, settings.max_tiles, kMaxTiles);
   return settings;
 }
 
@@ -120,7 +120,7 @@ Pixels DynamicTiles::resized(const Pixels& pixels, const ImageLayout& layout,
   return stacked;
 }
 
-std::int64_t DynamicTiles::most_tiles() const {
+std::int64_t DynamicTiles::max_tiles() const {
   return settings_.max_tiles + (settings_.thumbnail && settings_.max_tiles > 1 ? 1 : 0);
 }
 

@@ -56,11 +56,11 @@ class DynamicTiles final : public ImagePipeline {
   }
   Pixels resized(const Pixels& pixels, const ImageLayout& layout,
                  const Cancelled& cancelled) const override;
-  std::int64_t max_patches() const override { return most_tiles() * tower_.patches(); }
-  std::int64_t max_tokens() const override { return most_tiles() * settings_.tile_tokens; }
+  std::int64_t max_patches() const override { return max_tiles() * tower_.patches(); }
+  std::int64_t max_tokens() const override { return max_tiles() * settings_.tile_tokens; }
 
  private:
-  std::int64_t most_tiles() const;
+  std::int64_t max_tiles() const;
   Result<DynamicTilesSettings> under(const ImageControls& controls) const;
 
   DynamicTilesSettings settings_;

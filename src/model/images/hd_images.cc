@@ -29,7 +29,7 @@ HdExtents hd_extents(int width, int height, std::int64_t long_tiles, int tile) {
 }
 
 // The most tiles along the longer side that make at most `crops` together.
-std::int64_t most_long_tiles(int width, int height, std::int64_t crops) {
+std::int64_t max_long_tiles(int width, int height, std::int64_t crops) {
   const double ratio = static_cast<double>(std::max(width, height)) / std::min(width, height);
   std::int64_t tiles = 1;
   const auto total = [ratio](std::int64_t side) {
@@ -152,11 +152,11 @@ HdImages::HdImages(TileTowerSettings tower, std::int64_t crops, const NormalizeT
 Result<ImageLayout> HdImages::layout(int width, int height, const ImageControls& controls) const {
   TRY_DO(check_processor_kwargs(controls, std::array<std::string_view, 1>{"num_crops"}));
   TRY(std::int64_t crops, json::get_int_or(controls.processor_kwargs, "num_crops", crops_));
-  if (crops < 1 || crops > kMostCrops)
-    return fail(ErrorCode::kInvalid, "num_crops is {}, 1 to {} is possible", crops, kMostCrops);
+  if (crops < 1 || crops > kMaxCrops)
+    return fail(ErrorCode::kInvalid, "num_crops is {}, 1 to {} is possible", crops, kMaxCrops);
   if (controls.max_pixels)
     crops = std::clamp<std::int64_t>(*controls.max_pixels / (tile() * tile()), 1, crops);
-  std::int64_t tiles = most_long_tiles(width, height, crops);
+  std::int64_t tiles = max_long_tiles(width, height, crops);
   while (controls.max_tokens && tiles > 1 &&
          tokens_of(hd_extents(width, height, tiles, tile())) > *controls.max_tokens)
     --tiles;

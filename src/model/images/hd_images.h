@@ -15,7 +15,7 @@
 
 namespace saccade {
 
-constexpr std::int64_t kMostCrops = 1024;
+constexpr std::int64_t kMaxCrops = 1024;
 
 // Where an image ends up. On its side: a portrait is turned, so that width >= height.
 struct HdExtents {

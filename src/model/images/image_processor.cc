@@ -13,8 +13,8 @@ namespace {
 // Frames a second, of those that are taken. Eight frames of an hour are 0.002; over the most frames
 // that there may be, positions in time of these still fit 32 bits.
 constexpr double kLeastFps = 0.001;
-constexpr double kMostFps = 1000;
-constexpr std::int64_t kMostFrames = 1 << 16;
+constexpr double kMaxFps = 1000;
+constexpr std::int64_t kMaxFrames = 1 << 16;
 
 }  // namespace
 
@@ -83,13 +83,13 @@ Result<PreparedImage> ImageProcessor::prepare_image(const Pixels& pixels, const 
 }
 
 Result<void> check_frames(const VideoControls& controls) {
-  if (controls.frames < 1 || controls.frames > kMostFrames)
+  if (controls.frames < 1 || controls.frames > kMaxFrames)
     return fail(ErrorCode::kInvalid, "{} frames, 1 to {} are possible", controls.frames,
-                kMostFrames);
-  if (!(controls.fps >= kLeastFps && controls.fps <= kMostFps)) {
+                kMaxFrames);
+  if (!(controls.fps >= kLeastFps && controls.fps <= kMaxFps)) {
     return fail(Error{
         ErrorCode::kInvalid,
-        fmt::format("fps is {}, {} to {} are possible", controls.fps, kLeastFps, kMostFps), "fps"});
+        fmt::format("fps is {}, {} to {} are possible", controls.fps, kLeastFps, kMaxFps), "fps"});
   }
   if (!controls.seconds.empty() && std::cmp_not_equal(controls.seconds.size(), controls.frames))
     return fail(ErrorCode::kInvalid, "{} times for {} frames", controls.seconds.size(),

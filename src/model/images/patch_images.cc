@@ -52,7 +52,7 @@ Result<PixelBounds> PatchImages::bounds(const ImageControls& controls) const {
       return fail(ErrorCode::kInvalid, "max_tokens of an image is {}, at least 1 is possible",
                   *controls.max_tokens);
     const std::int64_t of_token = factor() * factor() * depth();
-    const std::int64_t tokens = std::min(*controls.max_tokens, kMostPixels / of_token);
+    const std::int64_t tokens = std::min(*controls.max_tokens, kMaxPixels / of_token);
     bounds.max = std::min(bounds.max, tokens * of_token);
     bounds.min = std::min(bounds.min, bounds.max);
   }

@@ -41,8 +41,8 @@ class PatchImages final : public ImagePipeline {
   }
 
   std::int64_t max_patches() const override {
-    return most_resized_pixels(factor(), (bounds_.min + depth() - 1) / depth(),
-                               bounds_.max / depth()) /
+    return max_resized_pixels(factor(), (bounds_.min + depth() - 1) / depth(),
+                              bounds_.max / depth()) /
            patches_.patch_size / patches_.patch_size;
   }
   std::int64_t max_tokens() const override {

@@ -43,9 +43,9 @@ Result<void> require_order(const StatedBounds& stated) {
 }  // namespace
 
 Result<std::int64_t> pixel_count(std::string_view name, std::int64_t value) {
-  if (value < 1 || value > kMostPixels) {
+  if (value < 1 || value > kMaxPixels) {
     Error error{ErrorCode::kInvalid,
-                fmt::format("{} is {}, 1 to {} is possible", name, value, kMostPixels),
+                fmt::format("{} is {}, 1 to {} is possible", name, value, kMaxPixels),
                 std::string(name)};
     return fail(std::move(error));
   }

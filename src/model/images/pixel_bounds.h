@@ -15,7 +15,7 @@ namespace saccade {
 // together (Qwen3-VL's videos). An image of the latter is one group of equal frames (GLM-4.1V).
 enum class BoundsOf : std::uint8_t { kFrame, kVolume };
 
-constexpr std::int64_t kMostPixels = std::int64_t{1} << 34;  // that may be said
+constexpr std::int64_t kMaxPixels = std::int64_t{1} << 34;  // that may be said
 
 struct PixelBounds {
   std::int64_t min = 0;
@@ -27,7 +27,7 @@ struct PixelBounds {
 constexpr std::array<std::string_view, 5> kPixelKwargs = {"min_pixels", "max_pixels", "size",
                                                           "total_pixels", "cap_pixels_per_frame"};
 
-// kInvalid, naming it, unless within 1 to kMostPixels.
+// kInvalid, naming it, unless within 1 to kMaxPixels.
 Result<std::int64_t> pixel_count(std::string_view name, std::int64_t value);
 
 // min_pixels and max_pixels of a preprocessor configuration: by these names, or as

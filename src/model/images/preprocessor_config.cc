@@ -11,7 +11,7 @@ namespace {
 constexpr std::array kFilters = {ResampleFilter::kNearest,  ResampleFilter::kLanczos,
                                  ResampleFilter::kBilinear, ResampleFilter::kBicubic,
                                  ResampleFilter::kBox,      ResampleFilter::kHamming};
-constexpr std::int64_t kMostSide = 1 << 14;
+constexpr std::int64_t kMaxSide = 1 << 14;
 
 thread_local PreprocessorDefaults* noted = nullptr;
 
@@ -105,23 +105,23 @@ Result<int> parse_square_size(const json::object& preprocessor, int fallback) {
     TRY(height, json::get_int(size, "height"));
     TRY(width, json::get_int(size, "width"));
   }
-  if (height != width || height < 1 || height > kMostSide)
+  if (height != width || height < 1 || height > kMaxSide)
     return fail(ErrorCode::kUnsupported, "size is {}x{}, a square of up to {} pixels is done",
-                width, height, kMostSide);
+                width, height, kMaxSide);
   return static_cast<int>(height);
 }
 
 Result<int> parse_longest_edge(const json::object& from, std::string_view name, int fallback) {
-  constexpr std::int64_t kMostEdge = 4096;
+  constexpr std::int64_t kMaxEdge = 4096;
   const json::value* found = json::find(from, name);
   if (found == nullptr) return fallback;
   if (!found->is_object())
     return fail(ErrorCode::kInvalid, "{} is {}, an object is required", name,
                 json::kind_name(*found));
   TRY(const std::int64_t edge, json::get_int(found->get_object(), "longest_edge"));
-  if (edge < 1 || edge > kMostEdge)
+  if (edge < 1 || edge > kMaxEdge)
     return fail(ErrorCode::kInvalid, "{}.longest_edge is {}, 1 to {} is possible", name, edge,
-                kMostEdge);
+                kMaxEdge);
   return static_cast<int>(edge);
 }
 

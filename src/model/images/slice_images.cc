@@ -10,10 +10,10 @@
 namespace saccade {
 namespace {
 
-constexpr std::int64_t kMostSlices = 256;
-constexpr int kMostAspect = 200;
+constexpr std::int64_t kMaxSlices = 256;
+constexpr int kMaxAspect = 200;
 // Of a slice: that of its image, and what rounding to whole slices adds.
-constexpr int kMostSliceAspect = 256;
+constexpr int kMaxSliceAspect = 256;
 constexpr std::int64_t kSquareRows = std::int64_t{kSquarePatches} * kSquarePatches;
 
 // The nearest multiple of `unit`, of two the even one; never none.
@@ -40,7 +40,7 @@ SliceGrid choose_grid(int width, int height, const SliceSettings& settings) {
   const double aspect = std::log(static_cast<double>(width) / height);
   const double squares = static_cast<double>(std::int64_t{width} * height) /
                          static_cast<double>(std::int64_t{settings.scale} * settings.scale);
-  const std::int64_t most = settings.most_slices;
+  const std::int64_t most = settings.max_slices;
   const auto about =
       static_cast<std::int64_t>(std::min(std::ceil(squares), static_cast<double>(most)));
   if (!settings.sliced || about <= 1) return {};
@@ -85,20 +85,20 @@ void append_squares(const Pixels& from, Pixels& strip) {
 }  // namespace
 
 Result<SliceSettings> read_slices(const json::object& from, SliceSettings settings) {
-  TRY(settings.most_slices, json::get_int_or(from, "max_slice_nums", settings.most_slices));
+  TRY(settings.max_slices, json::get_int_or(from, "max_slice_nums", settings.max_slices));
   TRY(settings.sliced, json::get_bool_or(from, "slice_mode", settings.sliced));
-  if (settings.most_slices < 1 || settings.most_slices > kMostSlices)
+  if (settings.max_slices < 1 || settings.max_slices > kMaxSlices)
     return fail(ErrorCode::kInvalid, "max_slice_nums is {}, 1 to {} are possible",
-                settings.most_slices, kMostSlices);
+                settings.max_slices, kMaxSlices);
   return settings;
 }
 
 Result<SliceExtents> slice_extents(int width, int height, const SliceSettings& settings) {
   if (width < 1 || height < 1 ||
-      std::max(width, height) > std::int64_t{kMostAspect} * std::min(width, height))
+      std::max(width, height) > std::int64_t{kMaxAspect} * std::min(width, height))
     return fail(ErrorCode::kInvalid,
                 "an image of {}x{} pixels: one side is over {} times the other", width, height,
-                kMostAspect);
+                kMaxAspect);
   SliceExtents cut;
   cut.whole = scaled(width, height, settings);
   const SliceGrid grid = choose_grid(width, height, settings);
@@ -110,12 +110,12 @@ Result<SliceExtents> slice_extents(int width, int height, const SliceSettings& s
   return cut;
 }
 
-std::int64_t most_squares(const SliceSettings& settings) {
+std::int64_t max_squares_of_slice(const SliceSettings& settings) {
   const std::int64_t area = std::int64_t{settings.scale} * settings.scale;
   std::int64_t most = 1;
-  for (int tall = 1; tall <= settings.scale * static_cast<int>(std::sqrt(kMostSliceAspect));
+  for (int tall = 1; tall <= settings.scale * static_cast<int>(std::sqrt(kMaxSliceAspect));
        ++tall) {
-    const std::int64_t wide = std::min(area / tall, std::int64_t{kMostSliceAspect} * tall);
+    const std::int64_t wide = std::min(area / tall, std::int64_t{kMaxSliceAspect} * tall);
     const ImageSize size{in_units(tall, settings.square()),
                          in_units(static_cast<double>(wide), settings.square())};
     most = std::max(most, squares_of(size, settings));
@@ -146,8 +146,8 @@ Result<ImageLayout> SliceImages::layout(int width, int height,
            (controls.max_tokens &&
             squares_of(cut, settings) * settings.square_tokens > *controls.max_tokens);
   };
-  while (too_large() && settings.most_slices > 1) {
-    --settings.most_slices;
+  while (too_large() && settings.max_slices > 1) {
+    --settings.max_slices;
     TRY(cut, slice_extents(width, height, settings));
   }
   ImageLayout layout;

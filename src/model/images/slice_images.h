@@ -32,7 +32,7 @@ inline constexpr std::array<std::string_view, 2> kSliceKwargs = {"max_slice_nums
 struct SliceSettings {
   int scale = 448;  // the whole image, and each slice, is about as large as a square of this side
   int patch = 14;   // pixels a side
-  std::int64_t most_slices = 9;
+  std::int64_t max_slices = 9;
   bool sliced = true;
   std::int64_t square_tokens = 1;
 
@@ -56,7 +56,7 @@ struct SliceExtents {
 Result<SliceExtents> slice_extents(int width, int height, const SliceSettings& settings);
 
 // Squares of the largest image whole, or of the largest slice.
-std::int64_t most_squares(const SliceSettings& settings);
+std::int64_t max_squares_of_slice(const SliceSettings& settings);
 
 // Squares stand below each other: those of the whole image row by row, then those of each slice,
 // slices row by row. A square's rows are its quarters' patches, each quarter whole: what is joined
@@ -88,7 +88,7 @@ class SliceImages final : public ImagePipeline {
 
  private:
   std::int64_t max_squares() const {
-    return (1 + (settings_.sliced ? settings_.most_slices : 0)) * most_squares(settings_);
+    return (1 + (settings_.sliced ? settings_.max_slices : 0)) * max_squares_of_slice(settings_);
   }
 
   SliceSettings settings_;

@@ -46,10 +46,10 @@ TEST(SliceImages, AreCutAsTheReferences) {
 TEST(SliceImages, NoneIsLargerThanTheRoomForIt) {
   Rng rng(7);
   for (const SliceSettings& settings :
-       {SliceSettings{}, SliceSettings{.scale = 56, .patch = 7, .most_slices = 9},
-        SliceSettings{.scale = 20, .patch = 14, .most_slices = 4},
-        SliceSettings{.scale = 900, .patch = 3, .most_slices = 25}}) {
-    const std::int64_t most = most_squares(settings);
+       {SliceSettings{}, SliceSettings{.scale = 56, .patch = 7, .max_slices = 9},
+        SliceSettings{.scale = 20, .patch = 14, .max_slices = 4},
+        SliceSettings{.scale = 900, .patch = 3, .max_slices = 25}}) {
+    const std::int64_t most = max_squares_of_slice(settings);
     std::int64_t largest = 0;
     for (int i = 0; i < 20'000; ++i) {
       const auto longer = static_cast<int>(1 + rng.below(i % 2 == 0 ? 6000 : 300));
@@ -63,7 +63,7 @@ TEST(SliceImages, NoneIsLargerThanTheRoomForIt) {
       largest = std::max(largest, squares(cut->whole, settings));
       ASSERT_LE(squares(cut->whole, settings), most) << longer << " " << shorter;
       if (cut->across == 0) continue;
-      ASSERT_LE(cut->across * cut->down, settings.most_slices);
+      ASSERT_LE(cut->across * cut->down, settings.max_slices);
       ASSERT_LE(squares(cut->slice, settings), most) << longer << " " << shorter;
     }
     EXPECT_GT(2 * largest, most);  // the room is not a multiple of what is needed

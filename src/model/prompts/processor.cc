@@ -14,7 +14,7 @@ Result<std::unique_ptr<Processor>> Processor::open(const Checkpoint& checkpoint)
 
 Result<void> Processor::check_fits(std::string_view what, int width, int height,
                                    std::int64_t patches) const {
-  const std::int64_t most = most_patches_ > 0 ? most_patches_ : shape_.max_image_patches;
+  const std::int64_t most = max_patches_ > 0 ? max_patches_ : shape_.max_image_patches;
   if (patches > most)
     return fail(ErrorCode::kTooLarge,
                 "{} of {}x{} pixels becomes {} patches, limit {}; a lower max_pixels makes it "

@@ -41,7 +41,7 @@ class Processor {
 
   // Once, before it is shared: the server's own limit on patch rows of an image or frame, which
   // may be below the checkpoint's. A layout over it is kTooLarge.
-  void limit_image_patches(std::int64_t most) { most_patches_ = most; }
+  void limit_image_patches(std::int64_t most) { max_patches_ = most; }
 
   // --- images ---
   virtual Result<ImageLayout> image_layout(int width, int height,
@@ -94,7 +94,7 @@ class Processor {
 
  private:
   ModelShape shape_;
-  std::int64_t most_patches_ = 0;  // 0: the checkpoint's own
+  std::int64_t max_patches_ = 0;  // 0: the checkpoint's own
 };
 
 }  // namespace saccade

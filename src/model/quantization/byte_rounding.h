@@ -15,7 +15,7 @@ namespace saccade {
 class RoundedBytes {
  public:
   // Reads a few rows at a time, on all threads.
-  RoundedBytes(const StoredMatrix& numbers, ThreadPool& pool);
+  RoundedBytes(const StoredMatrix& weights, ThreadPool& pool);
 
   std::span<const std::int8_t> codes() const { return codes_; }  // [out, in]
   std::span<const float> scales() const { return scales_; }      // [out]

@@ -285,11 +285,11 @@ std::int64_t group_of_inputs(std::int64_t in, std::int64_t most) {
   return 0;
 }
 
-RoundedMatrix::RoundedMatrix(const StoredMatrix& numbers, const CodeRounding& rounding,
+RoundedMatrix::RoundedMatrix(const StoredMatrix& weights, const CodeRounding& rounding,
                              ThreadPool& pool)
     : rounding_(rounding),
-      out_(numbers.out()),
-      in_(numbers.in()),
+      out_(weights.out()),
+      in_(weights.in()),
       group_(rounding.group == 0 ? in_ : rounding.group),
       groups_((in_ + group_ - 1) / group_) {
   CHECK(rounding.bits == 4 || rounding.bits == 8, "codes of {} bits", rounding.bits);
@@ -299,7 +299,7 @@ RoundedMatrix::RoundedMatrix(const StoredMatrix& numbers, const CodeRounding& ro
   const std::size_t width = size_of(rounding.scale_type);
   scales_.resize(static_cast<std::size_t>(out_ * groups_) * width);
   std::vector<std::vector<std::int8_t>> rooms(static_cast<std::size_t>(pool.size()));
-  each_row(numbers, pool, [&](std::int64_t row, std::span<const float> all, int worker) {
+  each_row(weights, pool, [&](std::int64_t row, std::span<const float> all, int worker) {
     std::vector<std::int8_t>& codes = rooms[static_cast<std::size_t>(worker)];
     codes.resize(static_cast<std::size_t>(in_));
     for (std::int64_t group = 0; group < groups_; ++group) {
@@ -320,15 +320,15 @@ RoundedMatrix::RoundedMatrix(const StoredMatrix& numbers, const CodeRounding& ro
   });
 }
 
-StoredMatrix RoundedMatrix::shape(const StoredMatrix& numbers, const CodeRounding& rounding) {
+StoredMatrix RoundedMatrix::shape(const StoredMatrix& weights, const CodeRounding& rounding) {
   StoredMatrix matrix;
   matrix.format = StoredMatrix::Format::kPacked;
-  matrix.stored_out = matrix.out_end = numbers.out();
-  matrix.stored_in = matrix.in_end = numbers.in();
+  matrix.stored_out = matrix.out_end = weights.out();
+  matrix.stored_in = matrix.in_end = weights.in();
   matrix.codes.dtype = DType::kI32;
   matrix.scales.dtype = rounding.scale_type;
   matrix.bits = rounding.bits;
-  matrix.group = rounding.group == 0 ? numbers.in() : rounding.group;
+  matrix.group = rounding.group == 0 ? weights.in() : rounding.group;
   return matrix;
 }
 

@@ -42,12 +42,12 @@ std::int64_t group_of_inputs(std::int64_t in, std::int64_t most = 128);
 class RoundedMatrix {
  public:
   // Reads tile by tile, on all threads.
-  RoundedMatrix(const StoredMatrix& numbers, const CodeRounding& rounding, ThreadPool& pool);
+  RoundedMatrix(const StoredMatrix& weights, const CodeRounding& rounding, ThreadPool& pool);
 
   // Over this object's memory.
   StoredMatrix matrix() const;
-  // The same of a matrix that nobody rounds, without its numbers.
-  static StoredMatrix shape(const StoredMatrix& numbers, const CodeRounding& rounding);
+  // The same of a matrix that nobody rounds, without its values.
+  static StoredMatrix shape(const StoredMatrix& weights, const CodeRounding& rounding);
   std::span<const std::uint32_t> words() const { return words_; }  // [out, in / codes a word]
   std::span<const std::byte> scales() const { return scales_; }    // [out, groups]
   std::int64_t groups() const { return groups_; }

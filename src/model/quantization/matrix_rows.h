@@ -1,4 +1,4 @@
-// A stored matrix as rows of numbers, a few of them at a time.
+// A stored matrix as rows of floats, a few of them at a time.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace saccade {
 
-// body(row, numbers, worker) for every output on all threads of the pool, in no order; `numbers`
+// body(row, values, worker) for every output on all threads of the pool, in no order; `values`
 // are its inputs, good during the call. Beside the matrix there are sixteen rows a thread.
 template <typename Body>
 void each_row(const StoredMatrix& matrix, ThreadPool& pool, Body&& body) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kOtherForms =
     "give the original checkpoint, or one quantised as AWQ (gemm), GPTQ, fp8 or compressed-tensors";
-constexpr std::int64_t kMostGroup = std::int64_t{1} << 20;
+constexpr std::int64_t kMaxGroup = std::int64_t{1} << 20;
 constexpr std::int64_t kGroupByScales = -1;
 constexpr std::int64_t kNoGroup = -2;  // before the first of config_groups
 
@@ -62,10 +62,10 @@ Result<const json::object*> find_section(const json::object& config) {
 Result<std::int64_t> parse_group(const json::object& section, std::int64_t fallback) {
   TRY(const std::int64_t group, json::get_int_or(section, "group_size", fallback));
   if (group == -1) return 0;
-  if (group < 1 || group > kMostGroup)
+  if (group < 1 || group > kMaxGroup)
     return fail(ErrorCode::kInvalid,
                 "quantization_config: group_size is {}, -1 or 1 to {} is possible", group,
-                kMostGroup);
+                kMaxGroup);
   return group;
 }
 
@@ -120,12 +120,12 @@ Result<void> parse_block(const json::value* block, Quantization& q) {
   for (std::size_t i = 0; pair && i < 2; ++i) {
     const json::value& extent = block->get_array()[i];
     const std::int64_t value = extent.is_int64() ? extent.get_int64() : 0;
-    if (value >= 1 && value <= kMostGroup) (i == 0 ? q.block_out : q.block_in) = value;
+    if (value >= 1 && value <= kMaxGroup) (i == 0 ? q.block_out : q.block_in) = value;
   }
   if (q.block_out == 0 || q.block_in == 0)
     return fail(ErrorCode::kInvalid,
                 "quantization_config: the block that shares a scale is not two lengths of 1 to {}",
-                kMostGroup);
+                kMaxGroup);
   return {};
 }
 

@@ -313,7 +313,7 @@ Result<void> write_config(const std::string& from, const std::string& to,
   return {};
 }
 
-StoredMatrix whole_numbers(const Place& place) {
+StoredMatrix whole_weights(const Place& place) {
   StoredMatrix matrix;
   matrix.codes = {safetensors_dtype(place.entry->dtype).value_or(DType::kU8), place.bytes()};
   matrix.stored_out = matrix.out_end = place.entry->shape[0];
@@ -322,14 +322,14 @@ StoredMatrix whole_numbers(const Place& place) {
 }
 
 Result<void> write_rounded(const Step& step, int bits, ShardFiles& files, ThreadPool& pool) {
-  const StoredMatrix numbers = whole_numbers(step.from);
+  const StoredMatrix weights = whole_weights(step.from);
   if (bits == 8) {
-    const RoundedBytes rounded(numbers, pool);
+    const RoundedBytes rounded(weights, pool);
     TRY_DO(files.write(std::as_bytes(rounded.codes())));
     return files.write(std::as_bytes(rounded.scales()));
   }
-  const RoundedMatrix rounded(numbers, {.bits = 4, .group = step.group}, pool);
-  const std::array<std::int64_t, 2> shape = {numbers.out(), numbers.in()};
+  const RoundedMatrix rounded(weights, {.bits = 4, .group = step.group}, pool);
+  const std::array<std::int64_t, 2> shape = {weights.out(), weights.in()};
   TRY_DO(files.write(std::as_bytes(rounded.words())));
   TRY_DO(files.write(rounded.scales()));
   return files.write(std::as_bytes(std::span(shape)));

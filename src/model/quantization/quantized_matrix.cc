@@ -13,8 +13,8 @@
 namespace saccade {
 namespace {
 
-constexpr std::int64_t kMostExtent = std::int64_t{1} << 24;
-constexpr std::int64_t kMostExperts = 1 << 16;  // of a layer
+constexpr std::int64_t kMaxExtent = std::int64_t{1} << 24;
+constexpr std::int64_t kMaxExperts = 1 << 16;  // of a layer
 constexpr std::int64_t kWordBits = 32;
 // Of rows of activations: compressed-tensors' and AutoFP8's name, and transformers'.
 constexpr std::array<std::string_view, 2> kInputScales = {"input_scale", "activation_scale"};
@@ -45,10 +45,10 @@ Result<void> expect_type(const StoredTensor& tensor, std::string_view name,
 Result<void> expect_matrix(const StoredTensor& tensor, std::string_view name) {
   const bool fits =
       tensor.shape.size() == 2 &&
-      std::ranges::all_of(tensor.shape, [](std::int64_t n) { return n >= 1 && n <= kMostExtent; });
+      std::ranges::all_of(tensor.shape, [](std::int64_t n) { return n >= 1 && n <= kMaxExtent; });
   if (fits) return {};
   return fail(ErrorCode::kCorrupt, "{} is {}, a matrix of sides up to {} is required", name,
-              shape_text(tensor.shape), kMostExtent);
+              shape_text(tensor.shape), kMaxExtent);
 }
 
 // The middle of the range in each of a word's fields.
@@ -82,7 +82,7 @@ Result<void> check_order(const StoredTensor& order, std::int64_t in, std::int64_
   return {};
 }
 
-StoredNumbers numbers_of(const StoredTensor& tensor) {
+StoredValues numbers_of(const StoredTensor& tensor) {
   return {safetensors_dtype(tensor.dtype).value_or(DType::kU8), tensor.bytes};
 }
 
@@ -155,7 +155,7 @@ Result<StoredMatrix> join_packed(const Quantization& quantization, const Quantiz
   const std::int64_t per_word = kWordBits / quantization.bits;
   const std::int64_t out = extent(0);
   const std::int64_t in = extent(1);
-  if (out != parts.codes.shape[0] || in < 1 || in > kMostExtent ||
+  if (out != parts.codes.shape[0] || in < 1 || in > kMaxExtent ||
       ceil_div(in, per_word) != parts.codes.shape[1])
     return fail(ErrorCode::kCorrupt, "weight_shape says {} x {}, weight_packed is {}", out, in,
                 shape_text(parts.codes.shape));
@@ -261,9 +261,9 @@ Result<QuantizedModule> join_experts(
   const StoredTensor inputs =
       quantization.static_activations ? part("_activation_scale") : StoredTensor{};
   const std::int64_t count = codes.shape[0];
-  if (count < 1 || count > kMostExperts)
+  if (count < 1 || count > kMaxExperts)
     return fail(ErrorCode::kCorrupt, "it is {}, 1 to {} experts are read", shape_text(codes.shape),
-                kMostExperts);
+                kMaxExperts);
   for (const StoredTensor& one : {scales, inputs}) {
     if (!one.dtype.empty() && (one.shape.empty() || one.shape[0] != count))
       return fail(ErrorCode::kCorrupt, "a scale of it is {}, there are {} experts",

@@ -111,7 +111,7 @@ void MiniCpmvTower::add_weights(WeightTable& table) {
 Result<void> MiniCpmvTower::reserve(Device& device, std::int64_t patch_rows) {
   const MiniCpmvTowerSettings& s = settings_;
   const DType type = device.activation_dtype();
-  const std::int64_t tile = std::min(patch_rows, s.most_squares * kJoinedRows);
+  const std::int64_t tile = std::min(patch_rows, s.max_squares * kJoinedRows);
   const std::int64_t slice = std::min(patch_rows, kMlpRows);
   const std::int64_t squares = std::max(slice / kJoined, std::int64_t{1});
   cut_.add(memory_, type, slice, s.patch_values());

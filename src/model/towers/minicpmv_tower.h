@@ -22,7 +22,7 @@ struct MiniCpmvTowerSettings {
   std::int64_t patch = 16;
   std::int64_t joined_after = 6;  // the layer after which patches are joined; -1: none
   std::int64_t out = 0;           // width of an embedding row
-  std::int64_t most_squares = 1;  // of the whole image, or of a slice
+  std::int64_t max_squares = 1;   // of the whole image, or of a slice
   NormStyle norm = {.epsilon = 1e-6f, .weight_offset = 0, .subtract_mean = true};
   Activation activation = Activation::kGeluTanh;
 

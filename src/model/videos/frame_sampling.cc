@@ -7,11 +7,11 @@
 namespace saccade {
 namespace {
 
-constexpr std::int64_t kMostAsked = 1 << 16;
+constexpr std::int64_t kMaxAsked = 1 << 16;
 
 Result<void> check_count(std::string_view name, const std::optional<std::int64_t>& count) {
-  if (!count || (*count >= 1 && *count <= kMostAsked)) return {};
-  return fail(ErrorCode::kInvalid, "{} is {}, 1 to {} are possible", name, *count, kMostAsked);
+  if (!count || (*count >= 1 && *count <= kMaxAsked)) return {};
+  return fail(ErrorCode::kInvalid, "{} is {}, 1 to {} are possible", name, *count, kMaxAsked);
 }
 
 Result<void> check(const FrameChoice& choice) {
@@ -139,7 +139,7 @@ std::int64_t FrameSampling::count(const VideoFacts& file, const FrameChoice& cho
   const auto frames = static_cast<double>(file.frames);
   double wanted = frames / file.fps * *choice.fps;
   if (rule_ == SamplingRule::kEnds) {
-    wanted = std::min(std::floor(wanted), static_cast<double>(kMostAsked));
+    wanted = std::min(std::floor(wanted), static_cast<double>(kMaxAsked));
     return std::min(std::max(static_cast<std::int64_t>(wanted), *choice.min_frames),
                     std::min(most, file.frames));
   }
@@ -179,7 +179,7 @@ std::vector<std::int64_t> FrameSampling::at_times(const VideoFacts& file,
   const double shown = std::min(duration, max_seconds_);
   // A rate of seconds apart still shows one.
   const auto by_rate = static_cast<std::int64_t>(
-      std::min(std::max(std::floor(shown * fps), 1.0), static_cast<double>(kMostAsked)));
+      std::min(std::max(std::floor(shown * fps), 1.0), static_cast<double>(kMaxAsked)));
   std::int64_t most = *choice.max_frames;
   if (choice.num_frames) most = std::min(most, *choice.num_frames);
   const std::int64_t count =
@@ -211,7 +211,7 @@ Result<std::vector<std::int64_t>> FrameSampling::at_seconds(const VideoFacts& fi
                 "{} is not taken: frames are a second apart, at most max_frames of them",
                 asked.fps ? "fps" : "min_frames");
   const std::int64_t most =
-      std::min(asked.max_frames.value_or(*own_.max_frames), asked.num_frames.value_or(kMostAsked));
+      std::min(asked.max_frames.value_or(*own_.max_frames), asked.num_frames.value_or(kMaxAsked));
   const double duration = static_cast<double>(file.frames) / file.fps;
   const auto index = [&file](double seconds) {
     return std::min(static_cast<std::int64_t>(seconds * file.fps), file.frames - 1);

@@ -47,7 +47,7 @@ Result<PatchVideos> PatchVideos::parse(const json::object& preprocessor,
   TRY(videos.capped_, json::get_bool_or(preprocessor, "cap_pixels_per_frame", false));
   TRY(videos.max_video_tokens_,
       json::get_int_or(preprocessor, "max_video_tokens", defaults.max_video_tokens));
-  if (videos.max_video_tokens_ < 1 || videos.max_video_tokens_ > kMostPixels)
+  if (videos.max_video_tokens_ < 1 || videos.max_video_tokens_ > kMaxPixels)
     return fail(ErrorCode::kInvalid, "max_video_tokens is {}", videos.max_video_tokens_);
   return videos;
 }
@@ -127,7 +127,7 @@ Result<ImageLayout> PatchVideos::layout(int width, int height,
 std::int64_t PatchVideos::max_patches() const {
   // The fewer frames share a volume, the larger they are.
   const std::int64_t sharing = about_ == BoundsOf::kFrame ? 1 : patches_.temporal_patch_size;
-  return most_resized_pixels(factor(), bounds_.min / sharing, bounds_.max / sharing) /
+  return max_resized_pixels(factor(), bounds_.min / sharing, bounds_.max / sharing) /
          patches_.patch_size / patches_.patch_size;
 }
 

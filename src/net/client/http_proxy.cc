@@ -10,7 +10,7 @@
 namespace saccade::net {
 namespace {
 
-constexpr std::size_t kMostAnswer = 16U << 10;
+constexpr std::size_t kMaxAnswer = 16U << 10;
 
 std::string name_and_port(const std::string& host, std::uint16_t port) {
   return fmt::format("{}:{}", shown_host(host), port);
@@ -53,7 +53,7 @@ Tunnel read_tunnel_answer(std::string_view bytes) {
   const std::size_t end = bytes.find("\r\n\r\n");
   const std::string_view line = bytes.substr(0, bytes.find("\r\n"));
   if (end == std::string_view::npos)
-    return bytes.size() > kMostAnswer ? Tunnel{State::kRefused, "its answer has no end"} : Tunnel{};
+    return bytes.size() > kMaxAnswer ? Tunnel{State::kRefused, "its answer has no end"} : Tunnel{};
   if (!line.starts_with("HTTP/1.") || line.size() < 12 || line[8] != ' ')
     return {State::kRefused, "it does not answer in HTTP/1"};
   if (line[9] != '2') return {State::kRefused, fmt::format("status {}", line.substr(9, 3))};

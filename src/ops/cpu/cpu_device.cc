@@ -45,17 +45,17 @@ const FourBitKernels& four_bits_of([[maybe_unused]] Isa isa) {
   return portable_four_bits();
 }
 
-const CodeByteKernels& code_bytes_of([[maybe_unused]] Isa isa) {
+const W4A8Kernels& w4a8_of([[maybe_unused]] Isa isa) {
 #if defined(__x86_64__)
-  if (isa >= Isa::kVnni) return vnni_code_bytes();
-  if (isa == Isa::kAvx512) return avx512_code_bytes();
-  if (isa == Isa::kAvxVnni) return avxvnni_code_bytes();
-  if (isa == Isa::kAvx2) return avx2_code_bytes();
+  if (isa >= Isa::kVnni) return vnni_w4a8();
+  if (isa == Isa::kAvx512) return avx512_w4a8();
+  if (isa == Isa::kAvxVnni) return avxvnni_w4a8();
+  if (isa == Isa::kAvx2) return avx2_w4a8();
 #elif defined(__aarch64__)
-  if (isa == Isa::kDotprod) return dotprod_code_bytes();
-  if (isa == Isa::kNeon) return neon_code_bytes();
+  if (isa == Isa::kDotprod) return dotprod_w4a8();
+  if (isa == Isa::kNeon) return neon_w4a8();
 #endif
-  return portable_code_bytes();
+  return portable_w4a8();
 }
 
 const TileKernels* tiles_of([[maybe_unused]] Isa isa) {
@@ -81,7 +81,7 @@ CpuDevice::CpuDevice(int threads, Isa isa)
       tiles_(tiles_of(isa)),
       int8_(int8_of(isa)),
       four_bits_(four_bits_of(isa)),
-      code_bytes_(code_bytes_of(isa)),
+      w4a8_(w4a8_of(isa)),
       pool_(threads),
       scratch_(static_cast<std::size_t>(threads)),
       samplers_(static_cast<std::size_t>(threads)) {
@@ -105,7 +105,7 @@ CpuStream::CpuStream(CpuDevice& device)
       tiles_(device.tiles_),
       int8_(device.int8_),
       four_bits_(device.four_bits_),
-      code_bytes_(device.code_bytes_),
+      w4a8_(device.w4a8_),
       pool_(device.pool_) {}
 
 void CpuStream::copy(View from, View to) {

@@ -123,7 +123,7 @@ class CpuDevice final : public Device, public RestoresPacked {
   std::unique_ptr<PackedWeight> restore(const PackedForm& form,
                                         std::shared_ptr<const void> owner) const override;
   bool multiplies_int8() const override { return true; }
-  bool multiplies_codes_by_int8() const override { return true; }
+  bool multiplies_w4a8() const override { return true; }
   bool caches(DType) const override { return true; }
   bool has_experts() const override { return true; }
   bool has_recurrence() const override { return true; }
@@ -142,7 +142,7 @@ class CpuDevice final : public Device, public RestoresPacked {
   const TileKernels* tiles_;  // null where bf16 is not multiplied as such
   const Int8Kernels& int8_;
   const FourBitKernels& four_bits_;
-  const CodeByteKernels& code_bytes_;
+  const W4A8Kernels& w4a8_;
   ThreadPool pool_;
   // Of all lanes: one thread calls, and an op is over when its call returns.
   std::vector<Scratch> scratch_;        // one a worker
@@ -215,7 +215,7 @@ class CpuStream final : public HostStream, public PartialAttention {
   void gemm_four_bits(const GemmArgs& args, const FourBitWeight& weight);
   void gemm_few_four_bits(const GemmArgs& args, const FourBitWeight& weight);
   void gemm_four_bits_f32(const GemmArgs& args, const FourBitWeight& weight);
-  void gemm_codes_by_bytes(const GemmArgs& args, const FourBitWeight& weight);
+  void gemm_w4a8(const GemmArgs& args, const FourBitWeight& weight);
   void gemm_int8(const GemmArgs& args);
   // Rows of bytes on a matrix unit: by weights of bytes, or codes of four bits where it takes them.
   void gemm_byte_tiles(const GemmArgs& args);
@@ -225,10 +225,10 @@ class CpuStream final : public HostStream, public PartialAttention {
   bool gates_bytes(const MlpArgs& args) const;
   void mlp_bytes(const MlpArgs& args);
   // Of up to so many rows that are rounded at a time, the first columns of `inner`: by tiles, or
-  // as gemm_int8() and gemm_codes_by_bytes() multiply.
+  // as gemm_int8() and gemm_w4a8() multiply.
   void gate_bytes(const MlpArgs& args);
   void gate_int8(const MlpArgs& args);
-  void gate_codes_by_bytes(const MlpArgs& args, const FourBitWeight& weight);
+  void gate_w4a8(const MlpArgs& args, const FourBitWeight& weight);
   template <typename Body>
   void each_int8_block(View x, const PanelWeight& weight, std::int64_t parts, const Body& body);
   template <typename Body>
@@ -256,7 +256,7 @@ class CpuStream final : public HostStream, public PartialAttention {
   const TileKernels* tiles_;
   const Int8Kernels& int8_;
   const FourBitKernels& four_bits_;
-  const CodeByteKernels& code_bytes_;
+  const W4A8Kernels& w4a8_;
   ThreadPool& pool_;
 };
 

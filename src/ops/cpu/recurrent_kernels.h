@@ -12,7 +12,7 @@ struct Recurrent {
   using M = Math<V>;
   using R = Rows<V>;
   static constexpr Index kLanes = V::kLanes;
-  static constexpr Index kMostTaps = 8;
+  static constexpr Index kMaxTaps = 8;
 
   static void unit_row(float* x, float epsilon, float scale, Index cols) {
     const float squares = R::sum_row(x, cols, [](F value) { return value * value; });
@@ -59,8 +59,8 @@ struct Recurrent {
   template <Activation kActivation>
   static void conv(const ConvArgs& args, Index col, int count) {
     const Index kept = args.taps - 1;
-    F weight[kMostTaps];
-    F window[kMostTaps];  // the rows before, oldest first, and at `kept` the row itself
+    F weight[kMaxTaps];
+    F window[kMaxTaps];  // the rows before, oldest first, and at `kept` the row itself
     for (Index tap = 0; tap < args.taps; ++tap)
       weight[tap] = R::load(args.weight + tap * args.weight_stride + col, count);
     for (Index i = 0; i < kept; ++i)

@@ -17,7 +17,7 @@ std::int64_t padded_cols(std::int64_t cols, DType type) {
 
 // Numbers that are stored as they are to be.
 bool is_stored_as(const StoredMatrix& matrix, DType type) {
-  return matrix.format == StoredMatrix::Format::kNumbers && !matrix.turned &&
+  return matrix.format == StoredMatrix::Format::kDense && !matrix.turned &&
          matrix.output_scale.empty() && matrix.codes.dtype == type;
 }
 

@@ -12,7 +12,7 @@
 
 #include "ops/cuda/attention/attention_splits.h"
 #include "ops/cuda/codes/code_kernels.h"
-#include "ops/cuda/codes/wide_products.h"
+#include "ops/cuda/codes/dequantized_products.h"
 #include "ops/cuda/device_failed.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/layers/expert_kernels.h"
@@ -328,7 +328,7 @@ class CudaStream final : public Stream {
   std::vector<GroupWeight> group_weights_;  // of the call
   DeviceScratch workspace_;                 // of the library's products
   DeviceScratch sums_;                      // of theirs that are finished apart
-  DeviceScratch wide_;                      // a band of codes as numbers, for them
+  DeviceScratch dequantized_;               // a band of codes as numbers, for them
   DeviceScratch partials_;                  // of attention
   DeviceScratch ended_;                     // AttentionSplits::ended
   std::int32_t split_tokens_ = kAttentionSplitTokens;
@@ -374,7 +374,7 @@ class CudaDevice final : public Device {
   Result<void> open_libraries(const CudaSettings& settings);
   // Products by a library from here on; weights that are packed later are probed. Before any is.
   void use_library(std::unique_ptr<ProductLibrary> library, bool batch_invariant,
-                   const WideProducts& wide = {});
+                   const DequantizedProducts& dequantized = {});
   // Attention as the settings say, by `offered` as far as it does in a probe what it should. An
   // error only where it was asked for by name; elsewhere the log says why the own kernels do it.
   Result<void> choose_attention(const CudaSettings& settings,
@@ -408,7 +408,7 @@ class CudaDevice final : public Device {
   void send(const void* to, std::span<const std::byte> from);
   void send_piece(const std::byte* to, const UploadRing::Piece& piece, std::size_t bytes);
   // Whether products with a weight of codes may be the library's, by numbers made of it.
-  bool may_widen(const CodedRows& weight) const;
+  bool may_dequantize(const CodedRows& weight) const;
   void learn_wide(const CodedRows& weight);  // probes them
   // Whether all parts are made up: then they are now, in `rows`, which are stacked from them.
   bool make_weight(std::span<const StoredMatrix> parts, const Rows& rows);
@@ -425,7 +425,7 @@ class CudaDevice final : public Device {
   std::vector<SpareCounts> spare_counts_;
   std::unique_ptr<ProductTable> products_;  // null: the own kernel multiplies
   std::shared_ptr<BiasCopies> biases_;      // for them; buffers may outlive the device
-  WideProducts wide_;
+  DequantizedProducts dequantized_;
   FlashUse flash_;
   std::vector<std::unique_ptr<CudaStream>> lanes_;
 };

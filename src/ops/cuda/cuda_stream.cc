@@ -7,8 +7,8 @@
 namespace saccade::cuda {
 namespace {
 
-constexpr std::size_t kMostLists = std::size_t{64} << 20;
-constexpr std::size_t kMostMatrices = std::size_t{64} << 20;
+constexpr std::size_t kMaxLists = std::size_t{64} << 20;
+constexpr std::size_t kMaxMatrices = std::size_t{64} << 20;
 
 class CudaEvent final : public Event::State {
  public:
@@ -60,8 +60,8 @@ CudaStream::CudaStream(CudaDevice& device, int priority)
       runtime_(*device.runtime_),
       owned_(runtime_, priority),
       stream_(owned_.get()),
-      lists_(runtime_, stream_, kMostLists),
-      matrices_(runtime_, stream_, kMostMatrices),
+      lists_(runtime_, stream_, kMaxLists),
+      matrices_(runtime_, stream_, kMaxMatrices),
       converted_(runtime_),
       logits_(runtime_),
       rounded_(runtime_),
@@ -70,7 +70,7 @@ CudaStream::CudaStream(CudaDevice& device, int priority)
       weight_tables_(runtime_),
       workspace_(runtime_),
       sums_(runtime_),
-      wide_(runtime_),
+      dequantized_(runtime_),
       partials_(runtime_),
       ended_(runtime_),
       repeated_(runtime_, stream_, matrices_) {}

@@ -12,12 +12,12 @@ namespace saccade::cuda {
 namespace {
 
 constexpr std::size_t kLeastBytes = std::size_t{1} << 20;
-constexpr std::size_t kMostBytes = std::size_t{32} << 20;
+constexpr std::size_t kMaxBytes = std::size_t{32} << 20;
 constexpr std::size_t kLeastList = 256;
 // Equal steps before a graph is made of them: two may be chance. Twice as many after each graph
 // that had to go, up to a point.
 constexpr int kTimes = 2;
-constexpr int kMostDoublings = 6;
+constexpr int kMaxDoublings = 6;
 
 }  // namespace
 
@@ -58,7 +58,7 @@ const std::byte* RepeatedStep::place(std::span<const std::byte> list) {
   std::size_t& capacity = capacities[next_list_++];
   capacity = std::max(capacity, std::bit_ceil(list.size()));
   if (used_ + capacity > bytes_) {
-    wanted_ = std::min(kMostBytes, std::max(bytes_ * 2, used_ + capacity));
+    wanted_ = std::min(kMaxBytes, std::max(bytes_ * 2, used_ + capacity));
     interrupt();
     return nullptr;
   }
@@ -105,7 +105,7 @@ void RepeatedStep::end() {
     kept.times = 1;
     return;
   }
-  const int times = kTimes << std::min(kept.captures, kMostDoublings);
+  const int times = kTimes << std::min(kept.captures, kMaxDoublings);
   if (kept.graph == nullptr && ++kept.times > times) {
     const std::int64_t free = runtime_.free_bytes();
     runtime_.begin_capture(stream_);

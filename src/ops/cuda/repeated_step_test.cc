@@ -22,7 +22,7 @@ class RepeatedSteps : public ::testing::Test {
         emulator::make_emulated_runtime({.late = true, .seed = seed}), 1, DType::kF32);
     x_ = floats(kRows, Space::kDevice);
     y_ = floats(kRows, Space::kDevice);
-    back_ = floats(kRows * kMostSteps, Space::kHost);
+    back_ = floats(kRows * kMaxSteps, Space::kHost);
     std::vector<float> values(kRows);
     std::iota(values.begin(), values.end(), 1.0f);
     step().upload(View(values.data(), DType::kF32, kRows, 1), x());
@@ -56,8 +56,8 @@ class RepeatedSteps : public ::testing::Test {
   }
   void look(const std::vector<std::int32_t>& rows, float times) {
     const auto count = static_cast<std::int64_t>(rows.size());
-    ASSERT_LT(done, kMostSteps);
-    step().download(y().row_range(0, count), back_.view(DType::kF32, kRows * kMostSteps, 1)
+    ASSERT_LT(done, kMaxSteps);
+    step().download(y().row_range(0, count), back_.view(DType::kF32, kRows * kMaxSteps, 1)
                                                  .row_range(done * kRows, done * kRows + count));
     step().retire();
     want.emplace_back();
@@ -68,7 +68,7 @@ class RepeatedSteps : public ::testing::Test {
     step().synchronize();
     for (std::size_t i = 0; i < want.size(); ++i) {
       const float* const got =
-          back_.view(DType::kF32, kRows * kMostSteps, 1).row<float>(0) + i * kRows;
+          back_.view(DType::kF32, kRows * kMaxSteps, 1).row<float>(0) + i * kRows;
       ASSERT_EQ(std::vector<float>(got, got + want[i].size()), want[i]) << "step " << i;
     }
     want.clear();
@@ -81,7 +81,7 @@ class RepeatedSteps : public ::testing::Test {
     return list;
   }
 
-  static constexpr std::int64_t kMostSteps = 128;
+  static constexpr std::int64_t kMaxSteps = 128;
   std::unique_ptr<CudaDevice> device;
   std::vector<std::vector<float>> want;
   std::int64_t done = 0;

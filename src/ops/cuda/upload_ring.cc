@@ -8,8 +8,8 @@
 
 namespace saccade::cuda {
 
-UploadRing::UploadRing(Runtime& runtime, cudaStream_t stream, std::size_t most_bytes)
-    : runtime_(runtime), stream_(stream), most_bytes_(most_bytes) {}
+UploadRing::UploadRing(Runtime& runtime, cudaStream_t stream, std::size_t max_bytes)
+    : runtime_(runtime), stream_(stream), max_bytes_(max_bytes) {}
 
 UploadRing::~UploadRing() {
   for (const Chunk& chunk : open_) free(chunk);
@@ -77,7 +77,7 @@ void UploadRing::add_chunk(std::size_t bytes) {
     return best;
   };
   auto found = find();
-  while (found == spare_.end() && !released_.empty() && held_bytes_ + bytes > most_bytes_) {
+  while (found == spare_.end() && !released_.empty() && held_bytes_ + bytes > max_bytes_) {
     runtime_.synchronize(released_.front().event);
     reclaim();
     found = find();
@@ -92,7 +92,7 @@ void UploadRing::add_chunk(std::size_t bytes) {
   // None fits. Those there are stay while there is room beside them: giving pinned memory back
   // waits for all of the device's work, which may itself wait for what this thread is about to
   // launch.
-  if (held_bytes_ + chunk.size > most_bytes_) {
+  if (held_bytes_ + chunk.size > max_bytes_) {
     for (const Chunk& small : spare_) free(small);
     spare_.clear();
   }

@@ -11,8 +11,8 @@ namespace saccade::cuda {
 
 class UploadRing {
  public:
-  // `most_bytes` under way at once; a piece that is larger goes alone.
-  UploadRing(Runtime& runtime, cudaStream_t stream, std::size_t most_bytes);
+  // `max_bytes` under way at once; a piece that is larger goes alone.
+  UploadRing(Runtime& runtime, cudaStream_t stream, std::size_t max_bytes);
   ~UploadRing();
   UploadRing(const UploadRing&) = delete;
   UploadRing& operator=(const UploadRing&) = delete;
@@ -22,7 +22,7 @@ class UploadRing {
     std::byte* device = nullptr;
   };
   // Both 16-byte aligned, and the caller's until release(). May wait for the stream when
-  // `most_bytes` are under way.
+  // `max_bytes` are under way.
   Piece take(std::size_t bytes);
   // Takes memory now, for `count` pieces of that size under way at once: giving out these takes no
   // more. Nothing is out yet.
@@ -51,7 +51,7 @@ class UploadRing {
 
   Runtime& runtime_;
   cudaStream_t stream_;
-  std::size_t most_bytes_;
+  std::size_t max_bytes_;
   std::size_t held_bytes_ = 0;  // of all chunks
   std::vector<Chunk> open_;     // taken from; the last one is being filled
   std::deque<Released> released_;

@@ -22,7 +22,7 @@ float round_to_e4m3(std::span<const float> row, std::span<std::uint8_t> codes, f
     std::ranges::fill(codes, std::uint8_t{0});
     return finite ? given : std::numeric_limits<float>::quiet_NaN();
   }
-  const float scale = given > 0 ? given : most / kMostE4m3;
+  const float scale = given > 0 ? given : most / kMaxE4m3;
   for (std::size_t i = 0; i < row.size(); ++i) codes[i] = to_e4m3(row[i] / scale).bits;
   return scale;
 }

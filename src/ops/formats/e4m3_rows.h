@@ -7,7 +7,7 @@
 // inputs where weights have a scale a block; or the one that a checkpoint gives (input_scale). All
 // quotients are rounded to f32. As in int8_rows.h, what has a largest magnitude under kInt8Least
 // becomes zeros, and what has an infinity or a NaN gets zeros and a NaN for its scale, so that what
-// is made of it is NaN too; so it does with a given scale, by which only rows of numbers become
+// is made of it is NaN too; so it does with a given scale, by which only rows of floats become
 // numbers.
 //
 // compressed-tensors, transformers and vLLM divide by the scale as here. vLLM lets no token's scale
@@ -21,7 +21,7 @@
 
 namespace saccade {
 
-inline constexpr float kMostE4m3 = 448.0F;
+inline constexpr float kMaxE4m3 = 448.0F;
 
 // One row, or one group of it: codes.size() is row.size(). Returns the scale. `given`: the
 // checkpoint's own scale, or 0.

@@ -7,7 +7,7 @@
 namespace saccade {
 
 // So many products of two codes cannot leave the range of 32 bits.
-constexpr std::int64_t kMostInt8Inputs = std::int64_t{1} << 17;
+constexpr std::int64_t kMaxInt8Inputs = std::int64_t{1} << 17;
 // A largest magnitude under this one is taken for zero.
 constexpr float kInt8Least = 1e-30F;
 // The search of the clip: how many, how far apart, and how many worse ones in a row end it.

@@ -9,7 +9,7 @@
 namespace saccade {
 namespace {
 
-constexpr float kMostE4m3 = 448.0F;
+constexpr float kMaxE4m3 = 448.0F;
 
 float round_to_e4m3(std::span<const float> row, std::span<std::uint8_t> codes) {
   float most = 0;
@@ -22,9 +22,9 @@ float round_to_e4m3(std::span<const float> row, std::span<std::uint8_t> codes) {
     std::ranges::fill(codes, std::uint8_t{0});
     return finite ? 0.0F : std::numeric_limits<float>::quiet_NaN();
   }
-  const float inverse = kMostE4m3 / most;
+  const float inverse = kMaxE4m3 / most;
   for (std::size_t i = 0; i < row.size(); ++i) codes[i] = to_e4m3(row[i] * inverse).bits;
-  return most / kMostE4m3;
+  return most / kMaxE4m3;
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 
 #include "base/check.h"
 #include "base/rounding.h"
+#include "ops/formats/dummy_rows.h"
 #include "ops/formats/e8m0.h"
-#include "ops/formats/made_rows.h"
 
 namespace saccade {
 namespace {
@@ -37,13 +37,13 @@ constexpr std::array<float, 256> make_e4m3() {
 constexpr std::array<float, 256> kE4m3 = make_e4m3();
 
 template <typename T>
-T load(const StoredNumbers& from, std::int64_t index) {
+T load(const StoredValues& from, std::int64_t index) {
   T value;
   std::memcpy(&value, from.bytes.data() + static_cast<std::size_t>(index) * sizeof(T), sizeof(T));
   return value;
 }
 
-float load_float(const StoredNumbers& from, std::int64_t index) {
+float load_float(const StoredValues& from, std::int64_t index) {
   if (from.dtype == DType::kF32) return load<float>(from, index);
   if (from.dtype == DType::kF16) return to_float(load<F16>(from, index));
   // What safetensors calls F8_E8M0 has no DType of its own: nothing but scales is such.
@@ -52,7 +52,7 @@ float load_float(const StoredNumbers& from, std::int64_t index) {
 }
 
 // `count` numbers that follow each other.
-void widen(const StoredNumbers& from, std::int64_t first, std::int64_t count, float* into) {
+void widen(const StoredValues& from, std::int64_t first, std::int64_t count, float* into) {
   if (from.dtype != DType::kBf16) {
     for (std::int64_t i = 0; i < count; ++i) into[i] = load_float(from, first + i);
     return;
@@ -113,7 +113,7 @@ StoredMatrix StoredMatrix::inputs(std::int64_t begin, std::int64_t end) const {
 }
 
 StoredMatrix StoredMatrix::transposed() const {
-  const bool by_place = format == Format::kNumbers || format == Format::kMade;
+  const bool by_place = format == Format::kDense || format == Format::kMade;
   CHECK(by_place && output_scale.empty(), "W^T of a matrix that is no floats");
   StoredMatrix other = *this;
   other.turned = !turned;
@@ -284,7 +284,7 @@ void StoredMatrixReader::read(std::int64_t out_begin, std::int64_t out_end, std:
                       tile,
                       stride};
   switch (m.format) {
-    case StoredMatrix::Format::kNumbers:
+    case StoredMatrix::Format::kDense:
       read_numbers(whole);
       break;
     case StoredMatrix::Format::kAwq:
@@ -431,13 +431,13 @@ void StoredMatrixReader::read_made(const Tile& tile) const {
   for (std::int64_t o = tile.out_begin; o < tile.out_end; ++o) {
     float* const row = tile.row(o);
     if (!m.turned) {
-      make_numbers(m.made, m.made_first + o * m.stride + tile.in_begin,
-                   {row, static_cast<std::size_t>(tile.in_end - tile.in_begin)});
+      make_dummy_values(m.made, m.made_first + o * m.stride + tile.in_begin,
+                        {row, static_cast<std::size_t>(tile.in_end - tile.in_begin)});
       continue;
     }
     for (std::int64_t i = tile.in_begin; i < tile.in_end; ++i)
       row[i - tile.in_begin] =
-          to_float(to_bf16(made_number(m.made, m.made_first + i * m.stride + o)));
+          to_float(to_bf16(dummy_value(m.made, m.made_first + i * m.stride + o)));
   }
 }
 

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "ops/formats/block_codes.h"
-#include "ops/formats/made_numbers.h"
+#include "ops/formats/dummy_values.h"
 #include "tensor/tensor.h"
 
 namespace saccade {
 
 // Elements of a tensor as its file has them: not aligned, not owned.
-struct StoredNumbers {
+struct StoredValues {
   DType dtype = DType::kF32;
   std::span<const std::byte> bytes;
 
@@ -27,7 +27,7 @@ struct StoredNumbers {
 struct StoredMatrix {
   enum class Format : std::uint8_t {
     // Floats, row r at r * stride; or [in, out] when turned.
-    kNumbers,
+    kDense,
     // `bits` wide codes in words of 32 bits: (code - zero) * scale of the input's group.
     kAwq,   // [in, out / codes a word], outputs 0 2 4 6 1 3 5 7 of eight from the lowest nibble
     kGptq,  // [in / codes a word, out], consecutive inputs from the lowest bits
@@ -38,7 +38,7 @@ struct StoredMatrix {
     kE4m3,
     kInt8,    // the same of signed integers
     kBlocks,  // [out, in] in blocks of `block` (ops/formats/block_codes.h), rows of whole blocks
-    // Stored nowhere: `made`, element by element, rows as kNumbers has them.
+    // Stored nowhere: `made`, element by element, rows as kDense has them.
     kMade,
   };
 
@@ -51,29 +51,29 @@ struct StoredMatrix {
   // Outputs or inputs [begin, end) of this window.
   StoredMatrix outputs(std::int64_t begin, std::int64_t end) const;
   StoredMatrix inputs(std::int64_t begin, std::int64_t end) const;
-  // W^T, of floats or made-up numbers without an output_scale.
+  // W^T, of floats or dummy values without an output_scale.
   StoredMatrix transposed() const;
 
-  Format format = Format::kNumbers;
+  Format format = Format::kDense;
   std::int64_t stored_out = 0;  // of the whole matrix
   std::int64_t stored_in = 0;
-  StoredNumbers codes;      // the dtype is kNumbers' own
-  std::int64_t stride = 0;  // kNumbers, kMade: elements from row to row
+  StoredValues codes;       // the dtype is kDense' own
+  std::int64_t stride = 0;  // kDense, kMade: elements from row to row
   bool turned = false;      // the same: stored as [in, out]
   int bits = 4;             // kAwq, kGptq, kPacked: 2, 4 or 8
   // kAwq, kGptq: [groups, stored_out]; kPacked: [stored_out, groups]; kE4m3, kInt8: one a block,
   // [ceil(stored_out / block_out), ceil(stored_in / block_in)]. f32, bf16 or f16.
-  StoredNumbers scales;
+  StoredValues scales;
   // Codes in words. kAwq, kGptq: [groups, stored_out / codes a word]; kPacked: [ceil(stored_out /
   // codes a word), groups], or empty: all in the middle.
-  StoredNumbers zeros;
+  StoredValues zeros;
   bool zeros_less_one = false;  // each stored as one less, borrowing inside its word
   std::int64_t group = 0;       // of codes in words: consecutive inputs a group, unless `group_of`
-  StoredNumbers group_of;       // [stored_in] i32, or empty: each input's group
+  StoredValues group_of;        // [stored_in] i32, or empty: each input's group
   std::int64_t block_out = 0;
   std::int64_t block_in = 0;
   BlockType block = BlockType::kQ80;  // kBlocks
-  MadeNumbers made;
+  DummyValues made;
   std::int64_t made_first = 0;  // kMade: the element of `made` that is the whole matrix's first
 
   // [1, stored_out] floats that outputs are multiplied by besides (LayerScale), or empty.

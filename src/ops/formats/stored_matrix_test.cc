@@ -20,7 +20,7 @@ class Stored {
   explicit Stored(std::uint64_t seed) : rng_(seed) {}
 
   StoredMatrix numbers(DType type, bool turned) {
-    StoredMatrix matrix = whole(StoredMatrix::Format::kNumbers);
+    StoredMatrix matrix = whole(StoredMatrix::Format::kDense);
     matrix.codes = floats(type, kOut * kIn);
     matrix.stride = turned ? kOut : kIn;
     matrix.turned = turned;
@@ -83,17 +83,17 @@ class Stored {
     matrix.stored_in = matrix.in_end = kIn;
     return matrix;
   }
-  StoredNumbers keep(std::span<const std::byte> bytes, DType type) {
+  StoredValues keep(std::span<const std::byte> bytes, DType type) {
     kept_.emplace_back(1);  // off by one
     kept_.back().insert(kept_.back().end(), bytes.begin(), bytes.end());
     return {type, std::span<const std::byte>(kept_.back()).subspan(1)};
   }
-  StoredNumbers random(std::int64_t bytes, DType type) {
+  StoredValues random(std::int64_t bytes, DType type) {
     std::vector<std::byte> values(static_cast<std::size_t>(bytes));
     for (std::byte& value : values) value = static_cast<std::byte>(rng_.below(256));
     return keep(values, type);
   }
-  StoredNumbers floats(DType type, std::int64_t count) {
+  StoredValues floats(DType type, std::int64_t count) {
     std::vector<std::byte> values;
     for (std::int64_t i = 0; i < count; ++i) {
       const auto value = static_cast<float>(rng_.uniform() - 0.5);

@@ -63,8 +63,8 @@ TEST_P(CodedAttention, BytesAreWithinTheirStepsOfNumbers) {
       return dtype == DType::kI8 ? largest / 127 / 2
                                  : std::max(std::abs(element) / 16, largest / 448 * 0x1.0p-10);
     };
-    double most_score = 0;
-    double most_value = 0;
+    double max_score = 0;
+    double max_value = 0;
     double value_off = 0;
     for (std::int64_t token = 0; token < numbers.length; ++token) {
       for (std::int64_t head = 0; head < 2; ++head) {
@@ -74,7 +74,7 @@ TEST_P(CodedAttention, BytesAreWithinTheirStepsOfNumbers) {
           largest_k = std::max(largest_k, std::abs(double{sequence.k.at(token, d)}));
           largest_v = std::max(largest_v, std::abs(double{sequence.v.at(token, d)}));
         }
-        most_value = std::max(most_value, largest_v);
+        max_value = std::max(max_value, largest_v);
         value_off = std::max(value_off, off(largest_v, largest_v));
         for (std::int64_t query = 0; query < 3; ++query) {
           for (std::int64_t row = token; row < numbers.length; ++row) {
@@ -82,13 +82,13 @@ TEST_P(CodedAttention, BytesAreWithinTheirStepsOfNumbers) {
             for (std::int64_t d = 0; d < 64; ++d)
               moved += std::abs(double{sequence.q.at(row, (head * 3 + query) * 64 + d)}) *
                        off(sequence.k.at(token, head * 64 + d), largest_k);
-            most_score = std::max(most_score, moved / 8);
+            max_score = std::max(max_score, moved / 8);
           }
         }
       }
     }
-    const double bound = std::expm1(2 * most_score) * most_value + value_off + kTolerance;
-    EXPECT_LT(bound, most_value * 3);  // says something
+    const double bound = std::expm1(2 * max_score) * max_value + value_off + kTolerance;
+    EXPECT_LT(bound, max_value * 3);  // says something
     double most = 0;
     for (std::size_t row = 0; row < got.size(); ++row)
       for (std::size_t col = 0; col < got[row].size(); ++col)

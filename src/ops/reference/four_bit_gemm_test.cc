@@ -20,8 +20,8 @@ class FourBits : public EveryCpu {
     return GetParam() == "bf16" && packed.operand_dtype() == DType::kBf16;
   }
   // packed's product is that of the same matrix as numbers.
-  void expect_product_of_numbers(const TestDevice& cpu, const PackedWeight& packed,
-                                 const StoredMatrix& numbers, Matrix& x);
+  void expect_product_of_dequantised(const TestDevice& cpu, const PackedWeight& packed,
+                                     const StoredMatrix& numbers, Matrix& x);
 };
 
 // The numbers that the codes are multiplied as.
@@ -48,8 +48,8 @@ void expect_same_rows(const Matrix& got, const Matrix& want) {
   EXPECT_TRUE(got.intact());
 }
 
-void FourBits::expect_product_of_numbers(const TestDevice& cpu, const PackedWeight& packed,
-                                         const StoredMatrix& numbers, Matrix& x) {
+void FourBits::expect_product_of_dequantised(const TestDevice& cpu, const PackedWeight& packed,
+                                             const StoredMatrix& numbers, Matrix& x) {
   const Matrix got = product(*cpu, packed, x.view());
   if (!exact_codes(packed)) {
     const auto plain = pack_numbers(*cpu, packed, numbers);
@@ -59,8 +59,11 @@ void FourBits::expect_product_of_numbers(const TestDevice& cpu, const PackedWeig
   Matrix weights(packed.out(), packed.in());
   StoredMatrixReader(numbers).read(0, packed.out(), 0, packed.in(), weights.view().row<float>(0),
                                    weights.view().stride());
+  const std::vector<double> rows = x.norms();
+  const std::vector<double> outputs = weights.norms();
   expect_near(got, product(*reference_, *twin, x.view()), [&](std::int64_t row, std::int64_t col) {
-    return relative_error(packed, true) * x.norm(row) * weights.norm(col);
+    return relative_error(packed, true) * rows[static_cast<std::size_t>(row)] *
+           outputs[static_cast<std::size_t>(col)];
   });
 }
 
@@ -76,7 +79,7 @@ const std::vector<CodesShape> kShapes = {
     {16, 640, 32, StoredMatrix::Format::kAwq, DType::kF32},
 };
 
-TEST_P(FourBits, GiveTheBitsOfTheirNumbers) {
+TEST_P(FourBits, GiveTheBitsOfDequantised) {
   const auto cpu = device();
   for (const CodesShape& shape : kShapes) {
     const Codes codes(shape);
@@ -91,7 +94,7 @@ TEST_P(FourBits, GiveTheBitsOfTheirNumbers) {
         if (rows > 33 && shape.out < 100) continue;
         Matrix x(rows, shape.in);
         x.random(rng);
-        expect_product_of_numbers(cpu, *packed, codes.numbers(), x);
+        expect_product_of_dequantised(cpu, *packed, codes.dequantised(), x);
       }
     }
   }
@@ -106,8 +109,7 @@ TEST_P(FourBits, AreNearTheTwin) {
   for (const CodesShape& shape : shapes) {
     const Codes codes(shape);
     const auto twin = pack(*reference_, codes.matrix(), DType::kF32);
-    std::vector<double> norms;
-    for (std::int64_t row = 0; row < shape.out; ++row) norms.push_back(codes.norm(row));
+    const std::vector<double> norms = codes.norms();
     for (const DType compute : {DType::kF32, DType::kBf16}) {
       SCOPED_TRACE(fmt::format("{} x {}, groups of {}, ordered {}, {}", shape.out, shape.in,
                                shape.group, shape.ordered, name_of(compute)));
@@ -117,9 +119,11 @@ TEST_P(FourBits, AreNearTheTwin) {
         Matrix x(rows, shape.in);
         x.random(rng);
         const double relative = relative_error(*packed, exact_codes(*packed));
+        const std::vector<double> lengths = x.norms();
         expect_near(product(*cpu, *packed, x.view()), product(*reference_, *twin, x.view()),
                     [&](std::int64_t row, std::int64_t col) {
-                      return relative * x.norm(row) * norms[static_cast<std::size_t>(col)];
+                      return relative * lengths[static_cast<std::size_t>(row)] *
+                             norms[static_cast<std::size_t>(col)];
                     });
       }
     }
@@ -169,12 +173,12 @@ TEST_P(FourBits, WindowsOfInputs) {
   const Codes codes({40, 256, 32});
   const StoredMatrix window = codes.matrix().inputs(32, 160);
   const auto packed = pack(*cpu, window, DType::kBf16);
-  const StoredMatrix numbers = codes.numbers().inputs(32, 160);
+  const StoredMatrix numbers = codes.dequantised().inputs(32, 160);
   EXPECT_LT(packed->bytes(), pack_numbers(*cpu, *packed, numbers)->bytes());
   Rng rng(6);
   Matrix x(3, 128);
   x.random(rng);
-  expect_product_of_numbers(cpu, *packed, numbers, x);
+  expect_product_of_dequantised(cpu, *packed, numbers, x);
 }
 
 // Words that hold a row's inputs one after another are packed whole: the same weight as code by
@@ -253,9 +257,12 @@ TEST_P(FourBits, GroupsAllOverTheRow) {
         continue;
       }
       const auto twin = pack(*reference_, codes.matrix(), DType::kF32);
+      const std::vector<double> lengths = x.norms();
+      const std::vector<double> outputs = whole.norms();
       expect_near(got, product(*reference_, *twin, x.view()),
                   [&](std::int64_t row, std::int64_t col) {
-                    return relative_error(*packed, true) * x.norm(row) * whole.norm(col);
+                    return relative_error(*packed, true) * lengths[static_cast<std::size_t>(row)] *
+                           outputs[static_cast<std::size_t>(col)];
                   });
     }
   }
@@ -294,7 +301,7 @@ TEST_P(FourBits, RowsDoNotDependOnTheBatchOrThreads) {
 }
 
 // What lies between the products of an MLP, on a matrix unit as anywhere.
-TEST_P(FourBits, MlpGivesTheBitsOfNumbers) {
+TEST_P(FourBits, MlpGivesTheBitsOfDequantised) {
   const auto cpu = device();
   for (const bool ordered : {false, true}) {
     const Codes in({2 * 160, 96, 32, StoredMatrix::Format::kGptq, DType::kF16, false});
@@ -363,7 +370,7 @@ TEST_P(FourBits, TakeAQuarterOfSixteenBits) {
     EXPECT_GE(bytes, 256U * 512 / 2 + 256U * 4 * 3);
     EXPECT_LE(bytes, (256U * 512 / 2 + 256U * 4 * 3) * 102 / 100);  // lines are filled up
   }
-  EXPECT_EQ(pack(*cpu, codes.numbers(), DType::kBf16)->bytes(), 256U * 512 * 2);
+  EXPECT_EQ(pack(*cpu, codes.dequantised(), DType::kBf16)->bytes(), 256U * 512 * 2);
   const Codes small({256, 512, 16});
   EXPECT_EQ(pack(*cpu, small.matrix(), DType::kBf16)->bytes(), 256U * 512 * 2);
   StoredMatrix bytes = codes.matrix();

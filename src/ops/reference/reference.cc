@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <numbers>
+#include <numeric>
 
 #include "base/host_memory.h"
 #include "ops/formats/e4m3_rows.h"
@@ -60,11 +61,10 @@ class ReferenceWeight final : public PackedWeight {
   }
   // Of a row and x, which is codes where the weights are.
   double dot(std::int64_t row, std::span<const double> x) const {
-    const auto begin = static_cast<std::size_t>(row * in());
-    double sum = 0;
-    for (std::size_t i = 0; i < x.size(); ++i)
-      sum += x[i] * (codes.empty() ? static_cast<double>(values[begin + i]) : codes[begin + i]);
-    return codes.empty() ? sum : sum * scales[static_cast<std::size_t>(row)];
+    const std::int64_t begin = row * in();
+    if (codes.empty()) return std::inner_product(x.begin(), x.end(), values.begin() + begin, 0.0);
+    return std::inner_product(x.begin(), x.end(), codes.begin() + begin, 0.0) *
+           scales[static_cast<std::size_t>(row)];
   }
   // Of kI8: the codes of row r stand for code * scales[r]. Those of parts that are bytes already
   // are what they are.
@@ -396,7 +396,7 @@ class ReferenceDevice final : public Device {
   Space space() const override { return Space::kHost; }
   std::int64_t free_bytes() const override { return available_host_bytes(); }
   bool multiplies_int8() const override { return true; }
-  bool multiplies_codes_by_int8() const override { return true; }
+  bool multiplies_w4a8() const override { return true; }
   bool multiplies_e4m3() const override { return multiplies_e4m3_; }
   bool caches(DType) const override { return true; }
   bool has_experts() const override { return true; }

@@ -122,7 +122,7 @@ class TeamDevice final : public Device {
   std::int64_t total_bytes() const override;
   std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override;
   bool multiplies_int8() const override { return first().multiplies_int8(); }
-  bool multiplies_codes_by_int8() const override { return first().multiplies_codes_by_int8(); }
+  bool multiplies_w4a8() const override { return first().multiplies_w4a8(); }
   bool multiplies_e4m3() const override { return first().multiplies_e4m3(); }
   bool caches(DType cache) const override { return first().caches(cache); }
   bool has_experts() const override { return first().has_experts(); }

@@ -102,7 +102,7 @@ Result<std::unique_ptr<ClusterStore>> ClusterStore::create(const ServeSettings& 
     rows.key = key;
     rows.maker = id;
     rows.ttl = cluster.shared_rows_ttl;
-    rows.most_bytes = cluster.shared_rows_bytes;
+    rows.max_bytes = cluster.shared_rows_bytes;
     if (key.empty() && !cluster::is_local_address(address.host + ":0") && address.path.empty())
       log::warning(
           "--registry {} without --cluster-key-file: whoever can write there decides what images "

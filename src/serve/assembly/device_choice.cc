@@ -72,12 +72,12 @@ Result<DeviceChoice> parse_device(std::string_view text) {
   if (text == "cuda") return DeviceChoice{Kind::kCuda, 0};
   constexpr std::string_view kNumbered = "cuda:";
   if (text.starts_with(kNumbered)) {
-    constexpr int kMostDevices = 1024;
+    constexpr int kMaxDevices = 1024;
     const std::string_view digits = text.substr(kNumbered.size());
     int index = -1;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
     if (error == std::errc{} && end == digits.data() + digits.size() && index >= 0 &&
-        index < kMostDevices)
+        index < kMaxDevices)
       return DeviceChoice{Kind::kCuda, index};
   }
   return fail(ErrorCode::kInvalid, "device {}: want auto, cpu, cuda or cuda:N", text);

@@ -42,8 +42,8 @@ Result<std::string> template_source(const std::string& given) {
 
 Result<void> check_listener(const ServeSettings& settings) {
   for (const std::string& file : {settings.tls_certificate, settings.tls_key}) {
-    constexpr std::size_t kMostBytes = std::size_t{16} << 20;
-    if (!file.empty()) TRY_DO(read_regular_file(file, kMostBytes));
+    constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
+    if (!file.empty()) TRY_DO(read_regular_file(file, kMaxBytes));
   }
   TRY_DO(net::HttpServer::check(http_settings(settings)));
   if (settings.chat_template.empty()) return {};

@@ -67,10 +67,10 @@ Result<std::unique_ptr<LentEncoder>> LentEncoder::create(const ServeSettings& se
   TRY(lent->server_, cluster::EncoderServer::create(door, *lent->thread_));
   cluster::DeskSettings desk;
   desk.self = lent->self_;
-  desk.most_rows = images.max_rows();
+  desk.max_rows = images.max_rows();
   desk.row_bytes = settings.engine.encoder_cache_bytes;
   desk.media_bytes = settings.max_preparing_bytes;
-  desk.most_media_bytes = settings.max_request_media_bytes;
+  desk.max_media_bytes = settings.max_request_media_bytes;
   // The encoder's kernels have no word for a row that went wrong: the store looks at each.
   if (store != nullptr && store->has_rows())
     desk.made = [store](const Digest& key, std::int64_t count,

@@ -39,9 +39,7 @@ bool rounds_text(const LoadOptions& options) {
   return options.text_layers == DType::kI8 || options.four_bit_text;
 }
 
-bool is_cpu(const Device& device) {
-  return device.multiplies_int8() && device.multiplies_codes_by_int8();
-}
+bool is_cpu(const Device& device) { return device.multiplies_int8() && device.multiplies_w4a8(); }
 
 }  // namespace
 

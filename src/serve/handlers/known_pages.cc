@@ -8,7 +8,7 @@
 namespace saccade::serve {
 namespace {
 
-constexpr std::size_t kMostConfig = std::size_t{64} << 20;
+constexpr std::size_t kMaxConfig = std::size_t{64} << 20;
 
 std::string_view token_of(const KnownModel& model, std::string_view name) {
   const json::value* token = json::find(model.tokens, name);
@@ -20,7 +20,7 @@ std::string_view token_of(const KnownModel& model, std::string_view name) {
 
 Result<std::string> tokenizer_info(const KnownModel& model) {
   const std::string path = model.tokenizer + "/tokenizer_config.json";
-  auto text = read_regular_file(path, kMostConfig);
+  auto text = read_regular_file(path, kMaxConfig);
   if (!text)
     return fail(ErrorCode::kNotFound,
                 "the checkpoint has no tokenizer_config.json that can be read");

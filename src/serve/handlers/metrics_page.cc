@@ -184,7 +184,7 @@ void memory_identity(MetricsText& page, const MemoryUse& m) {
   }
 }
 
-void image_sizes(MetricsText& page, const ImageSizeNumbers& sizes) {
+void image_sizes(MetricsText& page, const ImageSizeStats& sizes) {
   page.gauge("saccade:image_level_tokens", "The level: tokens that an image may have now.",
              sizes.level);
   page.gauge("saccade:image_cap_tokens", "The rung of the ladder that is used: up to the level.",
@@ -234,7 +234,7 @@ std::string MetricsPage::render(const Preparation& preparation) const {
              static_cast<double>(preparation.held_bytes_limit));
   tokens_and_requests(page, stats);
   steps_and_images(page, stats);
-  if (preparation.sizes != nullptr) image_sizes(page, preparation.sizes->numbers());
+  if (preparation.sizes != nullptr) image_sizes(page, preparation.sizes->stats());
   latencies(page, stats);
   memory_identity(page, stats.memory);
   page.gauge("saccade:memory_utilisation", "Useful bytes over the pool.", stats.utilisation);

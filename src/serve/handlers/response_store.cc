@@ -37,13 +37,13 @@ void ResponseStore::put(std::string id, StoredResponse response) {
   auto kept = std::make_shared<const StoredResponse>(std::move(response));
   std::size_t alone = own_bytes(*kept);
   for (const api::ItemText& text : kept->history) alone += kOfText + text->size();
-  if (alone > most_bytes_) return;
+  if (alone > max_bytes_) return;
   const std::lock_guard lock(mutex_);
   if (const auto old = by_id_.find(id); old != by_id_.end()) drop(old->second);
   entries_.push_front({id, std::move(kept)});
   by_id_.emplace(std::move(id), entries_.begin());
   count(entries_.front());
-  while (bytes_ > most_bytes_) drop(std::prev(entries_.end()));
+  while (bytes_ > max_bytes_) drop(std::prev(entries_.end()));
 }
 
 std::shared_ptr<const StoredResponse> ResponseStore::find(const std::string& id,

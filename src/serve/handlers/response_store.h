@@ -23,7 +23,7 @@ struct StoredResponse {
 // Any thread. Texts that several responses of one conversation share are counted once.
 class ResponseStore {
  public:
-  explicit ResponseStore(std::size_t most_bytes) : most_bytes_(most_bytes) {}
+  explicit ResponseStore(std::size_t max_bytes) : max_bytes_(max_bytes) {}
 
   // A response that has no room by itself is not kept.
   void put(std::string id, StoredResponse response);
@@ -33,7 +33,7 @@ class ResponseStore {
 
   std::size_t bytes() const;
   std::size_t size() const;
-  std::size_t most_bytes() const { return most_bytes_; }
+  std::size_t max_bytes() const { return max_bytes_; }
 
  private:
   struct Entry {
@@ -45,7 +45,7 @@ class ResponseStore {
   void count(const Entry& entry);
   void drop(Entries::iterator entry);
 
-  const std::size_t most_bytes_;
+  const std::size_t max_bytes_;
   mutable std::mutex mutex_;  // guards what follows
   Entries entries_;
   std::unordered_map<std::string, Entries::iterator> by_id_;

@@ -115,7 +115,7 @@ Result<StoredResponses::Begun> StoredResponses::begin(const net::HttpRequest& re
   TRY(Asked read_request, read(request, reply));
   api::ResponseRequest& asked = read_request.request;
   std::vector<api::ItemText>& history = read_request.history;
-  if (store_->most_bytes() == 0) asked.store = false;
+  if (store_->max_bytes() == 0) asked.store = false;
 
   Begun begun;
   api::ResponseForm form;

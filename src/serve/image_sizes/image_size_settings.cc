@@ -5,7 +5,7 @@
 namespace saccade::serve {
 namespace {
 
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 24;
+constexpr std::int64_t kMaxTokens = std::int64_t{1} << 24;
 
 }  // namespace
 
@@ -24,9 +24,9 @@ Result<void> choose_image_size(std::string_view text, ImageSizeSettings& setting
     const char* const last = number.data() + number.size();
     const auto [end, error] = std::from_chars(number.data(), last, settings.static_tokens);
     if (error != std::errc() || end != last || settings.static_tokens < 1 ||
-        settings.static_tokens > kMostTokens)
+        settings.static_tokens > kMaxTokens)
       return fail(ErrorCode::kInvalid,
-                  "--image-size {}: static:N takes tokens of an image, 1 to {}", text, kMostTokens);
+                  "--image-size {}: static:N takes tokens of an image, 1 to {}", text, kMaxTokens);
     settings.mode = ImageSizeMode::kStatic;
   } else {
     return fail(ErrorCode::kInvalid,

@@ -7,10 +7,10 @@
 namespace saccade::serve {
 namespace {
 
-constexpr std::size_t kMostRecent = 1u << 16;  // images
-constexpr double kNewPrompt = 0.1;             // weight of a prompt in the mean length
-constexpr double kMostObserved = 20;           // completions that one look at the engine stands for
-constexpr int kMostTileCounts = 64;
+constexpr std::size_t kMaxRecent = 1u << 16;  // images
+constexpr double kNewPrompt = 0.1;            // weight of a prompt in the mean length
+constexpr double kMaxObserved = 20;           // completions that one look at the engine stands for
+constexpr int kMaxTileCounts = 64;
 
 Digest clipped_name(const Digest& content, std::string_view salt) {
   Sha256 hash;
@@ -28,7 +28,7 @@ cluster::SizeLadder ladder_of(const Processor& processor, std::int64_t floor) {
            {4096, 4096}, {4096, 3072}, {3072, 4096}, {4096, 2048}, {2048, 4096}, {4096, 1366}}) {
     ImageControls controls;
     controls.max_tokens = top;
-    for (int step = 0; step < kMostTileCounts; ++step) {
+    for (int step = 0; step < kMaxTileCounts; ++step) {
       const auto layout = processor.image_layout(width, height, controls);
       if (!layout || layout->tokens > *controls.max_tokens) break;
       if (step == 0 && layout->grid_t == 1) return cluster::SizeLadder::halving(top, floor);
@@ -213,14 +213,14 @@ Result<void> ImageSizer::by_level(std::span<ImageToSize> images, const SizingReq
   sized.predicted = sizes.predicted;
   if (!sizes.in_time) {
     if (settings_.refuse_late) {
-      ++numbers_.refused;
+      ++stats_.refused;
       sized.retry_after = cluster::retry_after_seconds(sizes.late);
       return fail(ErrorCode::kUnavailable,
                   "the first token is predicted after {:.2f} s with the least image sizes, the "
                   "target is {:.2f} s (--ttft-target); try again in {} s",
                   seconds(sizes.predicted), seconds(clip.target), sized.retry_after);
     }
-    ++numbers_.late;
+    ++stats_.late;
   }
   for (std::size_t i = 0; i < images.size(); ++i) {
     const std::int64_t tokens = sizes.tokens[i];
@@ -262,7 +262,7 @@ void ImageSizer::remember(const Digest& key, const Bound& bound) {
     recent_tokens_ += bound.tokens;
   }
   // No more than the engine keeps rows of, the image in hand included.
-  while (recent_.size() > 1 && (recent_tokens_ > stored_tokens_ || recent_.size() > kMostRecent)) {
+  while (recent_.size() > 1 && (recent_tokens_ > stored_tokens_ || recent_.size() > kMaxRecent)) {
     for (const Bound& gone : recent_.back().sizes) recent_tokens_ -= gone.tokens;
     recent_by_key_.erase(recent_.back().key);
     recent_.pop_back();
@@ -301,16 +301,15 @@ void ImageSizer::count(const ImageToSize& image, std::int64_t native) {
   const auto& rungs = level_.ladder().rungs();
   const auto over = std::ranges::find_if(
       rungs.rbegin(), rungs.rend(), [&](std::int64_t rung) { return rung >= image.layout.tokens; });
-  ++numbers_.images_by_rung[over == rungs.rend() ? rungs.front() : *over];
-  if (image.layout.tokens < native || image.copy) ++numbers_.reduced;
+  ++stats_.images_by_rung[over == rungs.rend() ? rungs.front() : *over];
+  if (image.layout.tokens < native || image.copy) ++stats_.reduced;
 }
 
 void ImageSizer::observe(const EngineStats& stats) {
   const std::lock_guard lock(mutex_);
   const auto observe = [](cluster::SpeedCorrection& speed, double completions, double real,
                           double predicted) {
-    for (double i = 0; i < std::min(completions, kMostObserved); ++i)
-      speed.observe(real, predicted);
+    for (double i = 0; i < std::min(completions, kMaxObserved); ++i) speed.observe(real, predicted);
   };
   // A look in the middle of an image or a prompt tells nothing yet, and is not lost.
   const auto images = static_cast<double>(stats.images_encoded - seen_.images);
@@ -340,15 +339,15 @@ void ImageSizer::tick() {
   level_.update(waits().of(costs_.one_device));
 }
 
-ImageSizeNumbers ImageSizer::numbers() const {
+ImageSizeStats ImageSizer::stats() const {
   const std::lock_guard lock(mutex_);
-  ImageSizeNumbers numbers = numbers_;
-  numbers.level = level_.level();
-  numbers.cap = level_.cap();
-  numbers.waits = waits();
-  numbers.encode_factor = costs_.encode_factor;
-  numbers.prefill_factor = costs_.prefill_factor;
-  return numbers;
+  ImageSizeStats stats = stats_;
+  stats.level = level_.level();
+  stats.cap = level_.cap();
+  stats.waits = waits();
+  stats.encode_factor = costs_.encode_factor;
+  stats.prefill_factor = costs_.prefill_factor;
+  return stats;
 }
 
 }  // namespace saccade::serve

@@ -76,7 +76,7 @@ struct SizedRequest {
 };
 
 // For the metrics page.
-struct ImageSizeNumbers {
+struct ImageSizeStats {
   double level = 0;
   std::int64_t cap = 0;
   cluster::StageWaits waits;
@@ -110,7 +110,7 @@ class ImageSizer {
   // A period has passed.
   void tick();
   Nanos period() const { return level_.period(); }
-  ImageSizeNumbers numbers() const;
+  ImageSizeStats stats() const;
 
  private:
   // The bound under which an image was laid out, so that it can be again.
@@ -159,7 +159,7 @@ class ImageSizer {
     std::uint64_t prefill_tokens = 0;
     double prefill_busy = 0;
   } seen_;
-  ImageSizeNumbers numbers_;
+  ImageSizeStats stats_;
 };
 
 // The rungs that images of this model can have: halves of the largest by two steps, or tile counts.

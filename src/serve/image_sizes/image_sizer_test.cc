@@ -158,12 +158,12 @@ TEST(ImageSizer, DynamicLowersTheLevelWithTheWaitAndRaisesItAgain) {
     const std::int64_t tokens =
         sizer.size(sizer.image(3082, 2048, static_cast<std::uint8_t>(i + 2)));
     EXPECT_LE(tokens, last);
-    EXPECT_LE(tokens, sizer.sizer.numbers().cap);
-    EXPECT_GE(tokens, sizer.sizer.numbers().cap * 9 / 10);
+    EXPECT_LE(tokens, sizer.sizer.stats().cap);
+    EXPECT_GE(tokens, sizer.sizer.stats().cap * 9 / 10);
     last = tokens;
   }
   EXPECT_LT(last, 2000);
-  EXPECT_GT(sizer.sizer.numbers().reduced, 0u);
+  EXPECT_GT(sizer.sizer.stats().reduced, 0u);
 
   sizer.work.reset();  // all done
   sizer.sized = {};
@@ -176,7 +176,7 @@ TEST(ImageSizer, DynamicLowersTheLevelWithTheWaitAndRaisesItAgain) {
 
 TEST(ImageSizer, TheDeadlineOfARequestClipsIt) {
   Sizer sizer(settings("dynamic"));  // 2 s: 1,800 tokens
-  EXPECT_EQ(sizer.sizer.numbers().cap, 16384);
+  EXPECT_EQ(sizer.sizer.stats().cap, 16384);
   const std::int64_t tokens = sizer.size(sizer.image(3082, 2048));
   EXPECT_LE(tokens, 1448);
   EXPECT_GE(tokens, 1300);
@@ -232,7 +232,7 @@ TEST(ImageSizer, WhatIsTooLateIsRefusedOrCounted) {
   Sizer accepting(chosen);
   accepting.wait_for(10'000);
   EXPECT_LE(accepting.size(accepting.image(3082, 2048)), 256);
-  EXPECT_EQ(accepting.sizer.numbers().late, 1u + 1u);  // that which waits was late too
+  EXPECT_EQ(accepting.sizer.stats().late, 1u + 1u);  // that which waits was late too
 
   chosen.refuse_late = true;
   Sizer refusing(chosen);
@@ -246,13 +246,13 @@ TEST(ImageSizer, WhatIsTooLateIsRefusedOrCounted) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
   EXPECT_EQ(sized.retry_after, 2);  // 1.5 s before it, 1.5 + 0.256 s itself, 1.8 s of room
-  EXPECT_EQ(refusing.sizer.numbers().refused, 1u);
+  EXPECT_EQ(refusing.sizer.stats().refused, 1u);
   EXPECT_EQ(sized.work, nullptr);  // and it counts for nobody
 }
 
 TEST(ImageSizer, WorkCountsUntilItIsDone) {
   Sizer sizer(settings("dynamic"));
-  const auto waits = [&] { return sizer.sizer.numbers().waits; };
+  const auto waits = [&] { return sizer.sizer.stats().waits; };
   EXPECT_EQ(waits().encoder, 0);
   const std::int64_t tokens = sizer.size(sizer.image(3082, 2048));
   EXPECT_NEAR(milliseconds(waits().encoder), 0.7 * static_cast<double>(tokens), 1e-3);
@@ -281,8 +281,8 @@ TEST(ImageSizer, LearnsHowFastTheMachineIs) {
     stats.encoder_busy_seconds += 1.4;  // twice the profile's 0.7
     sizer.sizer.observe(stats);
   }
-  EXPECT_NEAR(sizer.sizer.numbers().encode_factor, 2, 0.01);
-  EXPECT_EQ(sizer.sizer.numbers().prefill_factor, 1);
+  EXPECT_NEAR(sizer.sizer.stats().encode_factor, 2, 0.01);
+  EXPECT_EQ(sizer.sizer.stats().prefill_factor, 1);
 }
 
 // Families of tiles have their counts as rungs, and sizes come in whole tiles.
@@ -318,7 +318,7 @@ TEST(ImageSizer, ThePublishedCodeReducesTheEncodersCopyAlone) {
     EXPECT_GT(reduced, 1500);
     EXPECT_EQ(sized.applied_tokens, copies ? native : reduced);
     EXPECT_EQ(sized.work->encode_tokens, std::vector{copies ? native : reduced});
-    EXPECT_EQ(sizer.sizer.numbers().reduced, 1U);
+    EXPECT_EQ(sizer.sizer.stats().reduced, 1U);
     if (!copies) continue;
     // What leads to the copy is what an encoder elsewhere is told.
     const auto again = sizer.processor->image_layout(1536, 1536, large.copy->controls);

@@ -33,8 +33,8 @@ void KeptImages::keep(const ImageName& name, std::string_view bytes) {
     }
     erase(found->second);
   }
-  if (size > most_bytes_) return;
-  while (bytes_ + size > most_bytes_) erase(std::prev(kept_.end()));
+  if (size > max_bytes_) return;
+  while (bytes_ + size > max_bytes_) erase(std::prev(kept_.end()));
   kept_.push_front({key, std::make_shared<const std::string>(bytes)});
   by_key_.emplace(key, kept_.begin());
   bytes_ += size;

@@ -27,8 +27,8 @@ struct ImageName {
 // Any thread.
 class KeptImages {
  public:
-  // most_bytes: of all images and names together.
-  explicit KeptImages(std::size_t most_bytes) : most_bytes_(most_bytes) {}
+  // max_bytes: of all images and names together.
+  explicit KeptImages(std::size_t max_bytes) : max_bytes_(max_bytes) {}
 
   // Takes the place of what the name stood for. What is larger than all that may be kept is not.
   void keep(const ImageName& name, std::string_view bytes);
@@ -43,7 +43,7 @@ class KeptImages {
   };
   void erase(std::list<Kept>::iterator at);
 
-  const std::size_t most_bytes_;
+  const std::size_t max_bytes_;
   mutable std::mutex mutex_;
   std::list<Kept> kept_;  // guarded by mutex_; used last first
   std::unordered_map<Digest, std::list<Kept>::iterator, DigestHash> by_key_;  // guarded by mutex_

@@ -6,7 +6,7 @@ std::vector<TokenId> LimitedTokenizer::encode(std::string_view utf8,
                                               const EncodeOptions& options) const {
   if (ended_.stopped) return {};
   EncodeLimit limit;
-  limit.most_tokens = static_cast<std::size_t>(most_tokens_);
+  limit.max_tokens = static_cast<std::size_t>(max_tokens_);
   limit.cancelled = cancelled_;
   const auto* stoppable = dynamic_cast<const StoppableTokenizer*>(&inner_);
   std::vector<TokenId> ids = stoppable != nullptr ? stoppable->encode_within(utf8, options, limit)
@@ -23,7 +23,7 @@ Result<void> LimitedTokenizer::check() const {
       ErrorCode::kInvalid,
       "This model's maximum context length is {} tokens. However, your request has at least "
       "{} input tokens. Please reduce the length of the input messages.",
-      most_tokens_, ended_.at_least);
+      max_tokens_, ended_.at_least);
 }
 
 }  // namespace saccade::serve

@@ -17,10 +17,10 @@ namespace saccade::serve {
 // One thread. After the first text that is too long every encode() gives nothing, at once.
 class LimitedTokenizer final : public Tokenizer {
  public:
-  // `most_tokens`: of one encode(). All references outlive it.
-  LimitedTokenizer(const Tokenizer& inner, std::int64_t most_tokens,
+  // `max_tokens`: of one encode(). All references outlive it.
+  LimitedTokenizer(const Tokenizer& inner, std::int64_t max_tokens,
                    const std::atomic<bool>* cancelled)
-      : inner_(inner), most_tokens_(most_tokens), cancelled_(cancelled) {}
+      : inner_(inner), max_tokens_(max_tokens), cancelled_(cancelled) {}
 
   // kInvalid with both numbers where a text was too long, kCancelled where the client had gone.
   // What was made of this tokenizer's answers is then of no use.
@@ -46,7 +46,7 @@ class LimitedTokenizer final : public Tokenizer {
 
  private:
   const Tokenizer& inner_;
-  std::int64_t most_tokens_;
+  std::int64_t max_tokens_;
   const std::atomic<bool>* cancelled_;
   mutable EncodeLimit ended_;  // of the encode() that stopped
 };

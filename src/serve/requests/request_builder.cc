@@ -34,7 +34,7 @@ Result<std::int64_t> kept_tokens(const api::SamplingFields& fields, std::int64_t
 }
 
 // What a text may have before it is cut: it has to be tokenised whole.
-constexpr auto kMostBeforeCut = static_cast<std::int64_t>(api::limits::kTokenIds.most);
+constexpr auto kMaxBeforeCut = static_cast<std::int64_t>(api::limits::kTokenIds.most);
 
 std::vector<TokenBias> biases_of(const api::SamplingFields& fields) {
   std::vector<TokenBias> biases;
@@ -102,7 +102,7 @@ Result<SamplingDefaults> load_sampling_defaults(const NamedFiles& files,
     auto read = read_sampling_defaults(tree.get_object(), defaults, defaults.max_tokens);
     if (!read) return fail_within(path, std::move(read).error());
   }
-  auto read = read_sampling_defaults(overrides, defaults, defaults.most_tokens);
+  auto read = read_sampling_defaults(overrides, defaults, defaults.max_new_tokens);
   if (!read) return fail_within("--override-generation-config", std::move(read).error());
   return defaults;
 }
@@ -206,14 +206,14 @@ Result<void> RequestBuilder::render(const api::ChatRequest& request, BuiltPrompt
 }
 
 Result<BuiltPrompt> RequestBuilder::chat(const api::ChatRequest& request, MediaOrigin origin,
-                                         std::int64_t most_tokens) const {
+                                         std::int64_t max_prompt_tokens) const {
   const std::atomic<bool>& cancelled = origin.cancelled;
   RequestTimes& times = origin.times;
   TRY(LoadedMedia media, media_.load(request, std::move(origin)));
   BuiltPrompt built;
   TRY_DO(render(request, built));
-  TRY(const std::int64_t keep, kept_tokens(request.sampling, most_tokens));
-  const LimitedTokenizer tokenizer(*tokenizer_, keep > 0 ? kMostBeforeCut : most_tokens,
+  TRY(const std::int64_t keep, kept_tokens(request.sampling, max_prompt_tokens));
+  const LimitedTokenizer tokenizer(*tokenizer_, keep > 0 ? kMaxBeforeCut : max_prompt_tokens,
                                    &cancelled);
   auto prompt =
       processor_.build_prompt(tokenizer, built.text, media.layouts, request.add_special_tokens);
@@ -250,10 +250,10 @@ Result<void> RequestBuilder::cut(BuiltPrompt& built, std::int64_t keep, std::int
 
 Result<BuiltPrompt> RequestBuilder::completion(const api::CompletionPrompt& prompt,
                                                const api::CompletionRequest& request,
-                                               std::int64_t most_tokens,
+                                               std::int64_t max_prompt_tokens,
                                                const std::atomic<bool>& cancelled) const {
-  TRY(const std::int64_t keep, kept_tokens(request.sampling, most_tokens));
-  const std::int64_t most = keep > 0 ? kMostBeforeCut : most_tokens;
+  TRY(const std::int64_t keep, kept_tokens(request.sampling, max_prompt_tokens));
+  const std::int64_t most = keep > 0 ? kMaxBeforeCut : max_prompt_tokens;
   BuiltPrompt built;
   std::int64_t first = 0;
   if (!prompt.is_tokens) {
@@ -307,7 +307,7 @@ Result<std::int64_t> RequestBuilder::max_tokens(const api::SamplingFields& field
   }
   const std::int64_t asked =
       fields.max_tokens.value_or(standard.value_or(defaults_.max_tokens.value_or(room)));
-  return std::min({asked, defaults_.most_tokens.value_or(room), room});
+  return std::min({asked, defaults_.max_new_tokens.value_or(room), room});
 }
 
 Request RequestBuilder::request(const RequestOrigin& origin, const api::DeliveryFields& delivery,

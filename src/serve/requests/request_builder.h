@@ -34,7 +34,7 @@ struct SamplingDefaults {
   // max_new_tokens: of the checkpoint, the length of answers whose request names none; of the
   // operator, the most that any may have.
   std::optional<std::int64_t> max_tokens;
-  std::optional<std::int64_t> most_tokens;
+  std::optional<std::int64_t> max_new_tokens;
 };
 // Those of the folder's generation_config.json, none without a folder, with `overrides` laid over
 // them. Errors name the file or the flag, and the member.
@@ -71,13 +71,14 @@ class RequestBuilder {
 
   const MediaLoader& media() const { return media_; }
   // As MediaLoader::load; stamps media_done and preprocessed, and looks at `cancelled` while text
-  // is tokenised, too. A text of more tokens than `most_tokens` is kInvalid with both numbers, as
-  // soon as that is certain.
+  // is tokenised, too. A text of more tokens than `max_prompt_tokens` is kInvalid with both
+  // numbers, as soon as that is certain.
   Result<BuiltPrompt> chat(const api::ChatRequest& request, MediaOrigin origin,
-                           std::int64_t most_tokens) const;
+                           std::int64_t max_prompt_tokens) const;
   // Of `request` the sampling's truncate_prompt_tokens counts; images are not cut.
   Result<BuiltPrompt> completion(const api::CompletionPrompt& prompt,
-                                 const api::CompletionRequest& request, std::int64_t most_tokens,
+                                 const api::CompletionRequest& request,
+                                 std::int64_t max_prompt_tokens,
                                  const std::atomic<bool>& cancelled) const;
 
   const ToolReading& tool_reading() const { return tool_reading_; }

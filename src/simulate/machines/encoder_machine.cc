@@ -20,9 +20,9 @@ Result<std::unique_ptr<EncoderMachine>> EncoderMachine::create(
   });
   cluster::DeskSettings desk;
   desk.self = greeting_of(index);
-  desk.most_rows = settings.limits.max_rows;
+  desk.max_rows = settings.limits.max_rows;
   desk.row_bytes = settings.row_budget;
-  desk.media_bytes = desk.most_media_bytes = settings.media_budget;
+  desk.media_bytes = desk.max_media_bytes = settings.media_budget;
   machine->desk_ =
       std::make_unique<cluster::EncoderDesk>(loop.clock(), loop.timers(), *machine, *machine, desk);
   net.add_encoder(*machine->desk_);

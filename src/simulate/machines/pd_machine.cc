@@ -9,8 +9,8 @@
 namespace saccade::simulate {
 namespace {
 
-constexpr int kMostIdleSteps = 100'000;  // without time: an engine that would never sleep
-constexpr TokenId kTokens = 1 << 16;     // different ones that answers are made of
+constexpr int kMaxIdleSteps = 100'000;  // without time: an engine that would never sleep
+constexpr TokenId kTokens = 1 << 16;    // different ones that answers are made of
 
 TokenId token_of(RequestId id, std::int64_t number) {
   return static_cast<TokenId>(hash_combine(id, static_cast<std::uint64_t>(number)) % kTokens);
@@ -248,7 +248,7 @@ void PdMachine::end_step() {
     stage_ = Stage::kAsleep;
     return;
   }
-  CHECK(++idle_steps_ < kMostIdleSteps, "the engine turns and does nothing:\n{}", describe());
+  CHECK(++idle_steps_ < kMaxIdleSteps, "the engine turns and does nothing:\n{}", describe());
   stage_ = Stage::kBegin;
   due_ = now_;
 }

@@ -9,7 +9,7 @@
 namespace saccade::simulate {
 namespace {
 
-constexpr std::int64_t kMostTokens = 16'384;
+constexpr std::int64_t kMaxTokens = 16'384;
 constexpr std::int64_t kSide = 28;  // pixels of a token
 constexpr std::int64_t kHidden = 1'536;
 constexpr std::int64_t kLongest = 32'768;
@@ -58,10 +58,10 @@ Result<ServedModel> model_of_costs(const std::string& name, std::vector<LayerSpe
   shape.hidden = kHidden;
   shape.max_position = kLongest;
   shape.has_vision = true;
-  shape.max_image_tokens = kMostTokens;
-  shape.max_image_patches = 4 * kMostTokens;
+  shape.max_image_tokens = kMaxTokens;
+  shape.max_image_patches = 4 * kMaxTokens;
   const json::object preprocessor{{"min_pixels", 4 * kSide * kSide},
-                                  {"max_pixels", kMostTokens * kSide * kSide},
+                                  {"max_pixels", kMaxTokens * kSide * kSide},
                                   {"patch_size", 14},
                                   {"merge_size", 2},
                                   {"image_mean", {0.5, 0.5, 0.5}},

@@ -225,7 +225,7 @@ void Bpe::split_and_merge(std::string_view piece, std::vector<TokenId>& out) con
   out.resize(begin + left);
 }
 
-std::size_t Bpe::most_bytes_a_token() const {
+std::size_t Bpe::max_bytes_per_token() const {
   const bool all_bytes = plain_bytes_ || std::ranges::count(byte_tokens_, -1) == 0;
   if (all_bytes) return words_->longest_bytes();
   constexpr std::size_t kCharacter = 4;

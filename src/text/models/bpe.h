@@ -39,7 +39,7 @@ class Bpe final : public TokenModel {
                                             const std::vector<Merge>& merges, BpeOptions options);
 
   void tokenize(std::string_view piece, bool begins_text, std::vector<TokenId>& out) const override;
-  std::size_t most_bytes_a_token() const override;
+  std::size_t max_bytes_per_token() const override;
 
  private:
   // A pair of symbols to what they become: open addressing, at most half full.

@@ -120,7 +120,7 @@ void Unigram::tokenize(std::string_view piece, bool /*begins_text*/,
   for (auto token = tokens.rbegin(); token != tokens.rend(); ++token) append_tokens(*token, out);
 }
 
-std::size_t Unigram::most_bytes_a_token() const {
+std::size_t Unigram::max_bytes_per_token() const {
   const bool all_bytes = byte_fallback_ && std::ranges::count(byte_tokens_, -1) == 0;
   return all_bytes ? vocabulary_->longest_bytes() : 0;
 }

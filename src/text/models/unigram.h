@@ -23,7 +23,7 @@ class Unigram final : public TokenModel {
                                                 std::optional<TokenId> unknown, bool byte_fallback);
 
   void tokenize(std::string_view piece, bool begins_text, std::vector<TokenId>& out) const override;
-  std::size_t most_bytes_a_token() const override;
+  std::size_t max_bytes_per_token() const override;
 
  private:
   // A trie over the bytes of all tokens. The children of a node lie next to each other.

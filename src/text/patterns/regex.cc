@@ -24,7 +24,7 @@ constexpr std::uint32_t kMatchLimit = 20'000'000;
 constexpr std::uint32_t kWindowMatchLimit = 100'000;
 // Bytes where a match may begin, of one call; between calls the clock is looked at.
 constexpr std::size_t kFirstWindow = 64;
-constexpr std::size_t kMostWindow = 512;
+constexpr std::size_t kMaxWindow = 512;
 constexpr Nanos kShortLook = 1'000'000;
 constexpr std::uint32_t kHeapLimitKiB = 64 * 1024;
 constexpr std::size_t kJitStackBytes = std::size_t{1} << 20;
@@ -155,7 +155,7 @@ Result<Regex> Regex::literal(std::string_view text) {
   return Regex(std::move(program), nullptr);
 }
 
-Result<bool> Regex::matches_at_start(std::string_view text, std::uint32_t most_steps) const {
+Result<bool> Regex::matches_at_start(std::string_view text, std::uint32_t max_steps) const {
   CHECK(!program_->jit);
   const bool newer = newer_ != nullptr && may_have_newer_characters(text);
   const pcre2_code* const code = (newer ? newer_ : program_)->code.get();
@@ -163,13 +163,13 @@ Result<bool> Regex::matches_at_start(std::string_view text, std::uint32_t most_s
   const std::unique_ptr<pcre2_match_context, FreeMatchContext> context(
       pcre2_match_context_create(nullptr));
   CHECK(data != nullptr && context != nullptr);
-  pcre2_set_match_limit(context.get(), most_steps);
+  pcre2_set_match_limit(context.get(), max_steps);
   pcre2_set_heap_limit(context.get(), kHeapLimitKiB);
   const int outcome = pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), 0,
                                   PCRE2_ANCHORED, data.get(), context.get());
   if (outcome >= 0) return true;
   if (outcome == PCRE2_ERROR_NOMATCH) return false;
-  return fail(ErrorCode::kTooLarge, "takes over {} steps, or {} MiB, for '{}'", most_steps,
+  return fail(ErrorCode::kTooLarge, "takes over {} steps, or {} MiB, for '{}'", max_steps,
               kHeapLimitKiB / 1024, text.substr(0, 256));
 }
 
@@ -225,7 +225,7 @@ std::optional<Regex::Span> Regex::Matches::next() {
     if (outcome == PCRE2_ERROR_NOMATCH && last < text_.size()) {
       const Nanos now = RegexEffort::now();
       const bool is_short = own.looked == 0 || now - own.looked < kShortLook;
-      own.set_window(is_short ? std::min(own.window * 4, kMostWindow)
+      own.set_window(is_short ? std::min(own.window * 4, kMaxWindow)
                               : std::max<std::size_t>(own.window / 4, 1));
       own.looked = now;
       if (own.effort->is_over()) break;

@@ -32,10 +32,10 @@ class Regex {
   // No match has fewer characters. May be less than the least that can match.
   std::size_t shortest_match() const;
 
-  // Whether a match begins where `text` does, found within `most_steps`, of some 20 ns each, and
+  // Whether a match begins where `text` does, found within `max_steps`, of some 20 ns each, and
   // however they are spent: the JIT, which compile_for_names() leaves out, counts few of them, and
   // anew for each place where a match may begin. kTooLarge: it would take more.
-  Result<bool> matches_at_start(std::string_view text, std::uint32_t most_steps) const;
+  Result<bool> matches_at_start(std::string_view text, std::uint32_t max_steps) const;
 
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;

@@ -41,7 +41,7 @@ std::string_view PipelineTokenizer::token(TokenId id) const {
 }
 
 void PipelineTokenizer::find_bounds() {
-  piece_a_token_ = static_cast<double>(parts_.model->most_bytes_a_token());
+  piece_a_token_ = static_cast<double>(parts_.model->max_bytes_per_token());
   const bool keeps_all = parts_.pre_tokenizer == nullptr || parts_.pre_tokenizer->keeps_all();
   if (!keeps_all) return;
   normalised_a_token_ = piece_a_token_;
@@ -64,7 +64,7 @@ class PipelineTokenizer::Progress {
     if (limit_.stopped) return true;
     std::size_t least = ids.size();
     if (a_token > 0) least += static_cast<std::size_t>(static_cast<double>(bytes) / a_token);
-    if (least > limit_.most_tokens) {
+    if (least > limit_.max_tokens) {
       limit_.at_least = least;
       limit_.stopped = true;
     } else if (limit_.cancelled != nullptr && *limit_.cancelled) {
@@ -74,9 +74,9 @@ class PipelineTokenizer::Progress {
   }
   // The same for a piece of which a model has to be asked.
   bool stops(std::string_view piece, const TokenModel& model) {
-    const std::size_t rest = limit_.most_tokens - std::min(ids.size(), limit_.most_tokens);
+    const std::size_t rest = limit_.max_tokens - std::min(ids.size(), limit_.max_tokens);
     if (!limit_.stopped && model.has_more_than(rest, piece, limit_.cancelled)) {
-      limit_.at_least = limit_.most_tokens + 1;
+      limit_.at_least = limit_.max_tokens + 1;
       limit_.stopped = true;
     }
     return stops(0, 0);

@@ -344,14 +344,14 @@ Result<std::unique_ptr<PreTokenizer>> parse_metaspace(const json::object& from) 
   TRY(const bool cuts, json::get_bool_or(from, "split", true));
   TRY(const bool prefix, json::get_bool_or(from, "add_prefix_space", true));
   TRY(const std::string scheme, json::get_string_or(from, "prepend_scheme", "always"));
-  using Prepend = Metaspace::Prepend;
-  Prepend prepend = Prepend::kAlways;
-  if (scheme == "first") prepend = Prepend::kFirst;
-  if (scheme == "never") prepend = Prepend::kNever;
-  if (scheme != "always" && prepend == Prepend::kAlways) {
+  using Scheme = Metaspace::Prepend;
+  Scheme prepend = Scheme::kAlways;
+  if (scheme == "first") prepend = Scheme::kFirst;
+  if (scheme == "never") prepend = Scheme::kNever;
+  if (scheme != "always" && prepend == Scheme::kAlways) {
     return fail(ErrorCode::kInvalid, "prepend_scheme \"{}\" is not known", scheme);
   }
-  if (!prefix && prepend != Prepend::kNever) {
+  if (!prefix && prepend != Scheme::kNever) {
     return fail(ErrorCode::kInvalid, "add_prefix_space is false and prepend_scheme is \"{}\"",
                 scheme);
   }

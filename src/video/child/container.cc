@@ -19,7 +19,7 @@ namespace saccade::video {
 namespace {
 
 constexpr int kReadBytes = 1 << 16;
-constexpr std::size_t kMostPackets = std::size_t{1} << 22;
+constexpr std::size_t kMaxPackets = std::size_t{1} << 22;
 constexpr const char* kFormats = "mov,matroska";
 constexpr const char* kCodecs = "h264,hevc,vp8,vp9,libdav1d,av1,mpeg4";
 
@@ -160,8 +160,8 @@ class Container::State {
       if ((packet_->flags & AV_PKT_FLAG_CORRUPT) != 0)
         return fail(ErrorCode::kUndecodable, "the file ends within frame {}", packets_.size());
       if ((packet_->flags & AV_PKT_FLAG_DISCARD) != 0) continue;
-      if (packets_.size() == kMostPackets)
-        return fail(ErrorCode::kTooLarge, "the video has more than {} frames", kMostPackets);
+      if (packets_.size() == kMaxPackets)
+        return fail(ErrorCode::kTooLarge, "the video has more than {} frames", kMaxPackets);
       packets_.push_back(
           {packet_->pts, packet_->dts, packet_->duration, (packet_->flags & AV_PKT_FLAG_KEY) != 0});
     }

@@ -18,7 +18,7 @@
 namespace saccade::video {
 namespace {
 
-constexpr std::uint64_t kMostIndices = 1 << 20;
+constexpr std::uint64_t kMaxIndices = 1 << 20;
 
 // The server has gone, or wants no more.
 constexpr int kNobodyListens = 2;
@@ -57,7 +57,7 @@ bool refuse(const Error& error) {
   wire::Reason reason = wire::Reason::kBroken;
   if (error.code == ErrorCode::kTooLarge) reason = wire::Reason::kTooLarge;
   if (error.code == ErrorCode::kUnsupported) reason = wire::Reason::kUnsupported;
-  const std::string text = error.message.substr(0, wire::kMostText);
+  const std::string text = error.message.substr(0, wire::kMaxText);
   return say(wire::Head{wire::Kind::kRefused,
                         static_cast<std::uint32_t>(sizeof(reason) + text.size())}) &&
          say(reason) && write_all(std::as_bytes(std::span(text)));
@@ -67,7 +67,7 @@ bool refuse(const Error& error) {
 std::optional<std::vector<std::int64_t>> choose(const wire::Facts& facts) {
   wire::Plan plan;
   if (!say(wire::Head{wire::Kind::kFacts, sizeof(facts)}) || !say(facts) || !receive(plan) ||
-      plan.count > kMostIndices)
+      plan.count > kMaxIndices)
     return {};
   std::vector<std::int64_t> indices(static_cast<std::size_t>(plan.count));
   if (!read_all(std::as_writable_bytes(std::span(indices)))) return {};

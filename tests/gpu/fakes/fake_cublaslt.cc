@@ -171,7 +171,7 @@ bool multiplies(const Desc& desc, const Layout& a, const Layout& b) {
 bool finishes(const Desc& desc, const Layout& d) {
   if (desc.epilogue == kNoEpilogue) return true;
   return (desc.epilogue == kBiasEpilogue || desc.epilogue == kGeluBiasEpilogue) &&
-         desc.epilogue <= fake().most_epilogue && d.type == kBf16 && desc.bias != nullptr &&
+         desc.epilogue <= fake().max_epilogue && d.type == kBf16 && desc.bias != nullptr &&
          reinterpret_cast<std::uintptr_t>(desc.bias) % 16 == 0;
 }
 
@@ -280,7 +280,7 @@ FAKE int cublasLtMatmulAlgoGetHeuristic(void*, void* desc, void* a, void* b, voi
   const std::uint32_t reductions = static_cast<Preference*>(preference)->reductions;
   if ((reductions != 0 && reductions != kByWorkspace) || fake().heuristics_fail)
     return kNotSupported;
-  if (static_cast<std::int64_t>(of_d.cols) > fake().most_rows ||
+  if (static_cast<std::int64_t>(of_d.cols) > fake().max_rows ||
       static_cast<std::int64_t>(of_d.rows) < fake().least_outputs)
     return kNotSupported;
   *found = 0;

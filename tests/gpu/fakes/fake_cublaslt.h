@@ -31,10 +31,10 @@ struct FakeCublasLt {
   int create_status = 0;
   std::vector<int> algorithms = {kAscending};  // offered, best first
   bool heuristics_fail = false;
-  std::int64_t most_rows = std::int64_t{1} << 40;  // of a product that algorithms are offered for
-  std::int64_t least_outputs = 1;                  // likewise
-  bool refuses = false;                            // every product
-  std::int32_t most_epilogue = 36;                 // GELU behind a bias; 4: a bias; 1: nothing
+  std::int64_t max_rows = std::int64_t{1} << 40;  // of a product that algorithms are offered for
+  std::int64_t least_outputs = 1;                 // likewise
+  bool refuses = false;                           // every product
+  std::int32_t max_epilogue = 36;                 // GELU behind a bias; 4: a bias; 1: nothing
   // Null: at once.
   std::function<void(CUstream_st*, std::function<void()>)> enqueue;
 

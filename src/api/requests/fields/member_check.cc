@@ -9,7 +9,7 @@
 namespace saccade::api {
 namespace {
 
-constexpr std::size_t kMostUnknown = 64;
+constexpr std::size_t kMaxUnknown = 64;
 constexpr std::size_t kShownBytes = 40;
 constexpr std::string_view kElement = "[]";
 
@@ -75,7 +75,7 @@ class Visit {
       return invalid(top(), "'{}.{}' is not known; {} are", where(), name.substr(0, kShownBytes),
                      known);
     }
-    if (place_.others == Others::kLogged && unknown_.size() < kMostUnknown)
+    if (place_.others == Others::kLogged && unknown_.size() < kMaxUnknown)
       unknown_.insert(fmt::format("{}.{}", place_.path, name.substr(0, kShownBytes)));
     return {};
   }

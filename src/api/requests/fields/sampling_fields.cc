@@ -182,7 +182,7 @@ Result<void> take_queue_fields(Fields& fields, DeliveryFields& d) {
     return invalid("cache_salt", "'cache_salt' is empty, leave it out instead");
   if (salt) TRY_DO(within(limits::kCacheSalt, salt->size()));
   d.cache_salt = std::move(salt).value_or("");
-  TRY(d.ttft_slo_ms, fields.integer("ttft_slo_ms", 1, limits::kMostSloMs));
+  TRY(d.ttft_slo_ms, fields.integer("ttft_slo_ms", 1, limits::kMaxSloMs));
   return {};
 }
 
@@ -192,14 +192,14 @@ Result<std::string> take_request_id(Fields& fields) {
   return std::move(id).value_or("");
 }
 
-Result<void> check_choices(std::size_t prompts, std::int64_t n, std::int64_t most_waiting) {
+Result<void> check_choices(std::size_t prompts, std::int64_t n, std::int64_t max_waiting) {
   const std::size_t choices = prompts * static_cast<std::size_t>(n);
   TRY_DO(within(limits::kAllChoices, choices));
-  if (choices <= static_cast<std::size_t>(most_waiting)) return {};
+  if (choices <= static_cast<std::size_t>(max_waiting)) return {};
   return invalid("n",
                  "{} prompts with {} choices each are {} sequences, the server lets {} wait "
                  "(--max-waiting)",
-                 prompts, n, choices, most_waiting);
+                 prompts, n, choices, max_waiting);
 }
 
 Result<void> take_prompt_logprobs(Fields& fields, bool stream, SamplingFields& into) {

@@ -77,7 +77,7 @@ Result<std::vector<std::string>> take_stops(Fields& fields, std::string_view nam
 Result<void> take_queue_fields(Fields& fields, DeliveryFields& into);
 Result<std::string> take_request_id(Fields& fields);  // empty when absent
 // prompts x n: kInvalid with the number and the limit before anything is made for them.
-Result<void> check_choices(std::size_t prompts, std::int64_t n, std::int64_t most_waiting);
+Result<void> check_choices(std::size_t prompts, std::int64_t n, std::int64_t max_waiting);
 // prompt_logprobs, of requests whose answers have a place for them: kInvalid in a stream.
 Result<void> take_prompt_logprobs(Fields& fields, bool stream, SamplingFields& into);
 // logprob_token_ids, of requests that ask for log-probabilities.

@@ -115,7 +115,7 @@ std::optional<std::string> PickleObjects::bytes_of(const PickleValue& value) con
 // (type, length, nulls, offset, buffers (which are null, where each ends, their bytes), children,
 // dictionary).
 std::optional<std::vector<std::string>> PickleObjects::arrow_strings(std::uint32_t index) const {
-  constexpr std::int64_t kMostStrings = 1 << 20;
+  constexpr std::int64_t kMaxStrings = 1 << 20;
   const PickleValue& object = value(index);
   const PickleValue* const made = arguments(&object);
   if (!is_made_by(&object, "pyarrow.lib._restore_array") || made == nullptr ||
@@ -130,8 +130,8 @@ std::optional<std::vector<std::string>> PickleObjects::arrow_strings(std::uint32
   const std::int64_t length = value(parts[1]).number;
   const std::int64_t offset = value(parts[3]).number;
   const std::vector<std::uint32_t>& buffers = value(parts[4]).items;
-  if (buffers.size() != 3 || length < 0 || length > kMostStrings || offset < 0 ||
-      offset > kMostStrings)
+  if (buffers.size() != 3 || length < 0 || length > kMaxStrings || offset < 0 ||
+      offset > kMaxStrings)
     return std::nullopt;
   std::string texts[2];  // where they end, and all of them
   for (std::size_t i = 0; i < 2; ++i) {

@@ -18,9 +18,9 @@ constexpr Index kSplitTokens = 512;
 // Queries of a tile: enough to make packing a chunk cheap beside its use, few enough to keep all
 // threads busy.
 constexpr Index kFewestTileQueries = 64;
-constexpr Index kMostTileQueries = 512;
+constexpr Index kMaxTileQueries = 512;
 inline Index tile_queries(std::int64_t queries, int threads) {
-  return std::clamp<Index>(queries / (8 * threads) / 64 * 64, kFewestTileQueries, kMostTileQueries);
+  return std::clamp<Index>(queries / (8 * threads) / 64 * 64, kFewestTileQueries, kMaxTileQueries);
 }
 
 // Softmax-weighted sum of values so far, for each row of a tile.
@@ -107,7 +107,7 @@ class AttentionTile {
       attend_chunk(type, softcap, chunk, tokens, state);
     }
   }
-  // Where token_rows() puts a token whose key and value are codes: as numbers of bf16, which each
+  // Where token_rows() puts a token whose key and value are codes: as bf16 values, which each
   // of them is. Good until the chunk has passed.
   struct Decoded {
     Bf16* key = nullptr;  // [head_dim]
@@ -155,12 +155,12 @@ class AttentionTile {
 template <typename TokenRows>
 void PackedTokens::pack(const AttentionKernels& attention, DType type, Index chunk, Index last,
                         const TokenRows& token_rows) const {
-  constexpr Index kMostTokens = 256;
+  constexpr Index kMaxTokens = 256;
   const std::vector<float> zeros(static_cast<std::size_t>(head_dim));
-  const void* key_rows[kMostTokens];
-  const void* value_rows[kMostTokens];
+  const void* key_rows[kMaxTokens];
+  const void* value_rows[kMaxTokens];
   const Index unit = attention.chunk_tokens;
-  CHECK(unit <= kMostTokens, "chunks of {} tokens", unit);
+  CHECK(unit <= kMaxTokens, "chunks of {} tokens", unit);
   ChunkArgs args;
   args.tokens = std::min(unit, last - chunk * unit);
   for (Index i = 0; i < args.tokens || i % kTokenUnit != 0; ++i) {

@@ -2,7 +2,7 @@
 //
 // Decode reads each sequence's keys and values once, which is its whole cost: the heads of a group
 // share a tile, and long sequences are split over threads. Prefill reuses each chunk for a tile of
-// tokens x group queries. Keys and values in bytes (ops/formats/kv_rows.h) are made numbers of bf16
+// tokens x group queries. Keys and values in bytes (ops/formats/kv_rows.h) are dequantised to bf16
 // a chunk at a time, which loses nothing of a code; its scale goes to the score, or the weight.
 #include <algorithm>
 #include <array>
@@ -175,9 +175,9 @@ void CpuStream::paged_attention(const PagedAttentionArgs& args) {
   if (tile_count == 0) return;
 
   // Tiles are enough work for all threads, or each is cut into its splits. Same sums either way.
-  constexpr Index kMostPartialFloats = 4 << 20;
+  constexpr Index kMaxPartialFloats = 4 << 20;
   const bool cut = pool_.size() > 1 && tile_count < 4 * pool_.size() && splits > tile_count &&
-                   partial_floats <= kMostPartialFloats;
+                   partial_floats <= kMaxPartialFloats;
   if (!cut) {
     pool_.parallel_each(tile_count, [&](std::int64_t item, int worker) {
       const Tile& tile = tiles[static_cast<std::size_t>(tile_count - 1 - item)];  // longest first

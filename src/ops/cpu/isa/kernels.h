@@ -222,7 +222,7 @@ struct FourBitPanels {
   Index codes = 0;  // the same
   Index group = 0;  // inputs
   DType scale_type = DType::kF32;
-  // Of SuperBlocks (ops/formats/block_codes.h) instead: see super_blocks_by_bytes.h. Groups of 32.
+  // Of SuperBlocks (ops/formats/block_codes.h) instead: see super_blocks_a8.h. Groups of 32.
   bool super_blocks = false;
 };
 
@@ -289,10 +289,10 @@ struct TileArgs {
   Index row_tiles() const { return (rows + 15) / 16; }
 };
 constexpr Index kTileBytes = 1024;
-constexpr Index kMostUnpackedTiles = 16;  // of depth: what is unpacked and multiplied at a time
+constexpr Index kMaxUnpackedTiles = 16;  // of depth: what is unpacked and multiplied at a time
 
-// CodeByteArgs on a matrix unit, of panels of 16 outputs: see code_byte_tiles.h.
-struct CodeByteTileArgs {
+// W4A8Args on a matrix unit, of panels of 16 outputs: see w4a8_tiles.h.
+struct W4A8TileArgs {
   FourBitPanels w;
   Index words = 0;  // of eight codes, that an output has
   // Inputs of a tile: 64, or 32 where there are several groups and they are not whole tiles of 64.
@@ -307,16 +307,16 @@ struct CodeByteTileArgs {
   const std::byte* x = nullptr;
   Index row_tile_stride = 0;  // bytes
   Index rows = 0;
-  // [pairs of row tiles][pairs of panels][2][2][16][16]: numbers() of them. What makes pairs whole
+  // [pairs of row tiles][pairs of panels][2][2][16][16]: floats() of them. What makes pairs whole
   // may be written.
   float* c = nullptr;
   std::byte* room = nullptr;  // room_bytes()
 
   Index row_tiles() const { return (rows + 15) / 16; }
-  static Index numbers(Index rows, Index panels) {
+  static Index floats(Index rows, Index panels) {
     return (rows + 31) / 32 * ((panels + 1) / 2) * 1024;
   }
-  // Two panels of tiles, two rows of numbers for each, two groups' sums, and a c that is no one's.
+  // Two panels of tiles, two rows of floats for each, two groups' sums, and a c that is no one's.
   static Index room_bytes(Index depth_tiles, Index tile_inputs) {
     return 2 * depth_tiles * (16 * tile_inputs + 2 * 64) + 3 * 4096;
   }
@@ -333,11 +333,11 @@ struct SuperBlockTileArgs {
   const std::byte* x = nullptr;  // [row_tiles()][.. blocks ..][kTiles][16][64], from `begin` on
   Index row_tile_stride = 0;     // bytes
   Index rows = 0;
-  float* c = nullptr;         // as CodeByteTileArgs has it
+  float* c = nullptr;         // as W4A8TileArgs has it
   std::byte* room = nullptr;  // room_bytes()
 
   Index row_tiles() const { return (rows + 15) / 16; }
-  // Two planes of tiles and two rows of numbers for a block; the sums of two blocks and of one's
+  // Two planes of tiles and two rows of floats for a block; the sums of two blocks and of one's
   // minima, and a c that is no one's.
   static Index room_bytes(Index blocks) {
     return blocks * (2 * kTiles * kTileBytes + 2 * 64) + 4 * 4096;
@@ -355,8 +355,8 @@ struct TileKernels {
   void (*multiply_int8)(const TileArgs&) = nullptr;
   Index int8_rows = 8;
   // Null but on a matrix unit.
-  // The bits of CodeByteKernels::multiply; x as CodeByteKernels::round_row left it.
-  void (*multiply_codes_by_bytes)(const CodeByteTileArgs&) = nullptr;
+  // The bits of W4A8Kernels::multiply; x as W4A8Kernels::round_row left it.
+  void (*multiply_w4a8)(const W4A8TileArgs&) = nullptr;
   // Row `row` of such a c, times `scale`, as [16 * panels].
   void (*scale_code_row)(const float* c, Index panels, Index row, float scale,
                          float* out) = nullptr;
@@ -369,7 +369,7 @@ struct TileKernels {
   void (*multiply_four_bits)(const FourBitTileArgs&) = nullptr;
   void (*unpack_four_bits)(const FourBitTileArgs&) = nullptr;
   AttentionKernels attention;
-  // As multiply_codes_by_bytes, of SuperBlocks.
+  // As multiply_w4a8, of SuperBlocks.
   void (*multiply_super_blocks)(const SuperBlockTileArgs&) = nullptr;
 };
 
@@ -405,12 +405,12 @@ struct Int8Kernels {
 };
 
 // c [rows, panels * lanes] (+)= rows of bytes times codes of four bits, CodeOrder::kInputs: see
-// codes_by_bytes.h. A row's scale is not multiplied in.
-struct CodeByteArgs {
+// w4a8.h. A row's scale is not multiplied in.
+struct W4A8Args {
   FourBitPanels w;
   Index begin = 0;  // inputs [begin, begin + depth): whole groups, c begins anew with the first
   Index depth = 0;
-  const std::int8_t* x = nullptr;  // as CodeByteKernels::round_row left it
+  const std::int8_t* x = nullptr;  // as W4A8Kernels::round_row left it
   Index x_stride = 0;
   const std::int32_t* x_sums = nullptr;  // [rows][groups]
   Index x_sums_stride = 0;
@@ -419,21 +419,21 @@ struct CodeByteArgs {
   Index c_stride = 0;
 };
 
-struct CodeByteKernels {
+struct W4A8Kernels {
   // Rounds a row of activations (ops/formats/int8_rows.h); the scale. `out` has room for a multiple
   // of 32; sums: of the codes of each group of inputs.
   float (*round_row)(const float* row, Index cols, Index group, std::int8_t* out,
                      std::int32_t* sums) = nullptr;
-  void (*multiply)(const CodeByteArgs&) = nullptr;
+  void (*multiply)(const W4A8Args&) = nullptr;
 };
 
-const CodeByteKernels& portable_code_bytes();
-const CodeByteKernels& neon_code_bytes();
-const CodeByteKernels& dotprod_code_bytes();
-const CodeByteKernels& avx2_code_bytes();
-const CodeByteKernels& avxvnni_code_bytes();
-const CodeByteKernels& avx512_code_bytes();
-const CodeByteKernels& vnni_code_bytes();
+const W4A8Kernels& portable_w4a8();
+const W4A8Kernels& neon_w4a8();
+const W4A8Kernels& dotprod_w4a8();
+const W4A8Kernels& avx2_w4a8();
+const W4A8Kernels& avxvnni_w4a8();
+const W4A8Kernels& avx512_w4a8();
+const W4A8Kernels& vnni_w4a8();
 
 const Int8Kernels& portable_int8();
 const Int8Kernels& neon_int8();

@@ -2,8 +2,8 @@
 #include "ops/cpu/attention/bf16_attention.h"
 #include "ops/cpu/products/amx_four_bits.h"
 #include "ops/cpu/products/amx_tiles.h"
-#include "ops/cpu/products/code_byte_tiles.h"
 #include "ops/cpu/products/super_block_tiles.h"
+#include "ops/cpu/products/w4a8_tiles.h"
 #include "ops/cpu/simd/bytes_avx512.h"
 
 namespace saccade::cpu {
@@ -90,7 +90,7 @@ void multiply(const TileArgs& args) {
   multiply_tiles<Unit::kBf16>(args);
 }
 
-// As code_byte_tiles.h wants it, of tiles so many inputs deep. Tile numbers are part of the
+// As w4a8_tiles.h wants it, of tiles so many inputs deep. Tile numbers are part of the
 // instruction.
 template <Index kInputs>
 struct CodeUnit {
@@ -157,9 +157,9 @@ struct CodeWords : BytesAvx512 {
 };
 
 template <Index kInputs>
-using CodeTiles = CodeByteTiles<V, CodeWords, CodeUnit<kInputs>>;
+using CodeTiles = W4A8Tiles<V, CodeWords, CodeUnit<kInputs>>;
 
-void multiply_codes_by_bytes(const CodeByteTileArgs& args) {
+void multiply_w4a8(const W4A8TileArgs& args) {
   if (args.tile_inputs == 32) return CodeTiles<32>::multiply(args);
   CodeTiles<64>::multiply(args);
 }
@@ -180,7 +180,7 @@ constexpr TileKernels make_table() {
   table.round_rows = bf16::round_rows;
   table.multiply = multiply;
   table.multiply_int8 = multiply_tiles<Unit::kInt8>;
-  table.multiply_codes_by_bytes = multiply_codes_by_bytes;
+  table.multiply_w4a8 = multiply_w4a8;
   table.multiply_super_blocks = BlockTiles::multiply;
   table.scale_code_row = CodeTiles<64>::scale_row;
   table.code_order = CodeOrder::kRows;

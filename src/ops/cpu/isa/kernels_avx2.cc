@@ -1,8 +1,8 @@
 // The kernels for avx2, compiled with its flags.
 #include "ops/cpu/isa/table.h"
-#include "ops/cpu/products/codes_by_bytes.h"
 #include "ops/cpu/products/four_bit_kernels.h"
 #include "ops/cpu/products/int8_kernels.h"
+#include "ops/cpu/products/w4a8.h"
 #include "ops/cpu/simd/bytes_avx2.h"
 #include "ops/cpu/simd/nibbles_avx2.h"
 #include "ops/cpu/simd/vec_avx2.h"
@@ -24,8 +24,8 @@ const FourBitKernels& avx2_four_bits() {
   return kTable;
 }
 
-const CodeByteKernels& avx2_code_bytes() {
-  static constexpr CodeByteKernels kTable = CodesByBytes<VecAvx2, BytesAvx2>::table();
+const W4A8Kernels& avx2_w4a8() {
+  static constexpr W4A8Kernels kTable = W4A8<VecAvx2, BytesAvx2>::table();
   return kTable;
 }
 

@@ -1,8 +1,8 @@
 // The kernels for avx512, compiled with its flags.
 #include "ops/cpu/isa/table.h"
-#include "ops/cpu/products/codes_by_bytes.h"
 #include "ops/cpu/products/four_bit_kernels.h"
 #include "ops/cpu/products/int8_kernels.h"
+#include "ops/cpu/products/w4a8.h"
 #include "ops/cpu/simd/bytes_avx512.h"
 #include "ops/cpu/simd/nibbles_avx512.h"
 #include "ops/cpu/simd/vec_avx512.h"
@@ -24,8 +24,8 @@ const FourBitKernels& avx512_four_bits() {
   return kTable;
 }
 
-const CodeByteKernels& avx512_code_bytes() {
-  static constexpr CodeByteKernels kTable = CodesByBytes<VecAvx512, BytesAvx512>::table();
+const W4A8Kernels& avx512_w4a8() {
+  static constexpr W4A8Kernels kTable = W4A8<VecAvx512, BytesAvx512>::table();
   return kTable;
 }
 

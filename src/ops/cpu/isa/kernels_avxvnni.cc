@@ -1,6 +1,6 @@
 // The products of bytes for AVX-VNNI (processors with AVX2 and no AVX-512), compiled with its
 // flags.
-#include "ops/cpu/products/codes_by_bytes.h"
+#include "ops/cpu/products/w4a8.h"
 #include "ops/cpu/simd/bytes_avx2.h"
 
 namespace saccade::cpu {
@@ -22,8 +22,8 @@ const Int8Kernels& avxvnni_int8() {
   return kTable;
 }
 
-const CodeByteKernels& avxvnni_code_bytes() {
-  static constexpr CodeByteKernels kTable = CodesByBytes<VecAvx2, BytesAvxVnni>::table();
+const W4A8Kernels& avxvnni_w4a8() {
+  static constexpr W4A8Kernels kTable = W4A8<VecAvx2, BytesAvxVnni>::table();
   return kTable;
 }
 

@@ -1,6 +1,6 @@
 // The products of bytes for NEON's dot products, compiled with their flags.
-#include "ops/cpu/products/codes_by_bytes.h"
 #include "ops/cpu/products/int8_kernels.h"
+#include "ops/cpu/products/w4a8.h"
 #include "ops/cpu/simd/bytes_neon.h"
 
 namespace saccade::cpu {
@@ -20,8 +20,8 @@ const Int8Kernels& dotprod_int8() {
   return kTable;
 }
 
-const CodeByteKernels& dotprod_code_bytes() {
-  static constexpr CodeByteKernels kTable = CodesByBytes<VecNeon, BytesDotprod>::table();
+const W4A8Kernels& dotprod_w4a8() {
+  static constexpr W4A8Kernels kTable = W4A8<VecNeon, BytesDotprod>::table();
   return kTable;
 }
 

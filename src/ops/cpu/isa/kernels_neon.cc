@@ -1,8 +1,8 @@
 // The kernels for neon, which every AArch64 has.
 #include "ops/cpu/isa/table.h"
-#include "ops/cpu/products/codes_by_bytes.h"
 #include "ops/cpu/products/four_bit_kernels.h"
 #include "ops/cpu/products/int8_kernels.h"
+#include "ops/cpu/products/w4a8.h"
 #include "ops/cpu/simd/bytes_neon.h"
 #include "ops/cpu/simd/nibbles_neon.h"
 #include "ops/cpu/simd/vec_neon.h"
@@ -24,8 +24,8 @@ const FourBitKernels& neon_four_bits() {
   return kTable;
 }
 
-const CodeByteKernels& neon_code_bytes() {
-  static constexpr CodeByteKernels kTable = CodesByBytes<VecNeon, BytesNeon>::table();
+const W4A8Kernels& neon_w4a8() {
+  static constexpr W4A8Kernels kTable = W4A8<VecNeon, BytesNeon>::table();
   return kTable;
 }
 

@@ -1,8 +1,8 @@
 // The kernels for portable, compiled with its flags.
 #include "ops/cpu/isa/table.h"
-#include "ops/cpu/products/codes_by_bytes.h"
 #include "ops/cpu/products/four_bit_kernels.h"
 #include "ops/cpu/products/int8_kernels.h"
+#include "ops/cpu/products/w4a8.h"
 #include "ops/cpu/simd/bytes_portable.h"
 #include "ops/cpu/simd/nibbles_portable.h"
 #include "ops/cpu/simd/vec_portable.h"
@@ -24,8 +24,8 @@ const FourBitKernels& portable_four_bits() {
   return kTable;
 }
 
-const CodeByteKernels& portable_code_bytes() {
-  static constexpr CodeByteKernels kTable = CodesByBytes<VecPortable, BytesPortable>::table();
+const W4A8Kernels& portable_w4a8() {
+  static constexpr W4A8Kernels kTable = W4A8<VecPortable, BytesPortable>::table();
   return kTable;
 }
 

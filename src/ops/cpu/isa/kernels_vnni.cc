@@ -1,5 +1,5 @@
 // The products of bytes for AVX512-VNNI, compiled with its flags.
-#include "ops/cpu/products/codes_by_bytes.h"
+#include "ops/cpu/products/w4a8.h"
 #include "ops/cpu/simd/bytes_avx512.h"
 
 namespace saccade::cpu {
@@ -22,8 +22,8 @@ const Int8Kernels& vnni_int8() {
   return kTable;
 }
 
-const CodeByteKernels& vnni_code_bytes() {
-  static constexpr CodeByteKernels kTable = CodesByBytes<VecAvx512, BytesVnni>::table();
+const W4A8Kernels& vnni_w4a8() {
+  static constexpr W4A8Kernels kTable = W4A8<VecAvx512, BytesVnni>::table();
   return kTable;
 }
 

@@ -81,7 +81,7 @@ enum class Unit { kBf16, kInt8 };
     else                                  \
       _tile_dpbusd(sum, x, weights);      \
   } while (false)
-// What the sums of a panel begin at: for bytes a row of numbers, sixteen times. Earlier sums pass
+// What the sums of a panel begin at: for bytes a row of floats, sixteen times. Earlier sums pass
 // the first-level cache as x does.
 #define SACCADE_BEGIN(tile, from, panel)                \
   do {                                                  \

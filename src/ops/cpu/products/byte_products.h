@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ops/cpu/products/gemm.h"
-#include "ops/cpu/products/super_blocks_by_bytes.h"
+#include "ops/cpu/products/super_blocks_a8.h"
 
 namespace saccade::cpu {
 
@@ -99,14 +99,14 @@ class CodeProduct {
     return order;
   }
   static std::int64_t room(const FourBitWeight& weight) {
-    return CodeByteTileArgs::room_bytes(step_of(weight), tile_inputs(weight)) /
+    return W4A8TileArgs::room_bytes(step_of(weight), tile_inputs(weight)) /
            static_cast<Index>(sizeof(float));
   }
   static std::int64_t sums(std::int64_t rows, std::int64_t panels) {
-    return CodeByteTileArgs::numbers(rows, panels);
+    return W4A8TileArgs::floats(rows, panels);
   }
   void multiply(std::int64_t panel, std::int64_t panels, std::int64_t next, float* sums) const {
-    CodeByteTileArgs args;
+    W4A8TileArgs args;
     args.w = weight_.panels(panel, panels);
     args.words = tile_count(weight_.in(), 32) * 4;
     args.tile_inputs = tile_inputs_;
@@ -123,7 +123,7 @@ class CodeProduct {
       args.x = x_ + depth * x_tile;
       args.next = end < depth_tiles_ ? codes + end * (x_tile / 2)
                                      : codes + (next - panel) * args.w.panel_stride;
-      tiles_.multiply_codes_by_bytes(args);
+      tiles_.multiply_w4a8(args);
     }
   }
   void scale_row(const float* sums, std::int64_t /*panel*/, std::int64_t panels, std::int64_t row,
@@ -179,7 +179,7 @@ class SuperBlockProduct {
     return SuperBlockTileArgs::room_bytes(step_of(weight)) / static_cast<Index>(sizeof(float));
   }
   static std::int64_t sums(std::int64_t rows, std::int64_t panels) {
-    return CodeByteTileArgs::numbers(rows, panels);
+    return W4A8TileArgs::floats(rows, panels);
   }
   void multiply(std::int64_t panel, std::int64_t panels, std::int64_t next, float* sums) const {
     SuperBlockTileArgs args;

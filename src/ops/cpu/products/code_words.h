@@ -1,5 +1,5 @@
 // Sums of rows of bytes times codes of four bits, a unit of 32 inputs at a time: what products with
-// groups (codes_by_bytes.h) and with SuperBlocks (super_blocks_by_bytes.h) have in common.
+// groups (w4a8.h) and with SuperBlocks (super_blocks_a8.h) have in common.
 //
 // Where D multiplies bytes into sums of pairs of sixteen bits (D::kPairSums: VPMADDUBSW), the eight
 // pairs that a lane's half has in a unit fit into sixteen bits, 8 * 2 * 15 * 127 = 30,480: they are

@@ -157,7 +157,7 @@ inline void multiply_unpacked(const TileArgs& args) {
   const FourBitPanels& w = *args.grid;
   const Index first = args.begin * kTilePairs;
   const Index last = first + args.depth_tiles * kTilePairs;
-  float x_sums[kMostUnpackedTiles][kTileRows];
+  float x_sums[kMaxUnpackedTiles][kTileRows];
   for (Index row = 0; row < args.rows; row += kTileRows) {
     const Index rows = args.rows - row < kTileRows ? args.rows - row : kTileRows;
     Index segments = 0;

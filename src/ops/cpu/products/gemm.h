@@ -11,6 +11,8 @@ namespace saccade::cpu {
 
 // Up to this many rows a multiplication is bound by reading its weights.
 constexpr std::int64_t kFewRows = 16;
+// Rows of x that are rounded at a time: bounds the scratch.
+constexpr std::int64_t kMaxRows = 4096;
 
 // A block of y: rows [row, row + rows) x panels [panel, panel + panels).
 struct Block {
@@ -125,7 +127,7 @@ class TileProduct {
   // For the unpacked tiles of so many panels.
   static std::int64_t room(const PackedWeight& weight, std::int64_t panels) {
     constexpr std::int64_t kTileFloats = kTileBytes / static_cast<std::int64_t>(sizeof(float));
-    return four_bits(&weight) == nullptr ? 0 : panels * kMostUnpackedTiles * kTileFloats;
+    return four_bits(&weight) == nullptr ? 0 : panels * kMaxUnpackedTiles * kTileFloats;
   }
   // c [rows, stride(panels)] = x times panels [panel, panel + panels). `next`: the panel with which
   // the caller goes on.

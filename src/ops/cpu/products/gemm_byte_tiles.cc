@@ -1,6 +1,6 @@
 // gemm and the gated mlp of rows of bytes on tiles: on a matrix unit (AMX) with weights of bytes
 // and with codes of four bits, by vectors (VPDPBUSD) with weights of bytes. The bits are those of
-// gemm_int8.cc and gemm_codes_by_bytes.cc, the order of work is that of gemm_tiles.cc. A tile of
+// gemm_int8.cc and gemm_w4a8.cc, the order of work is that of gemm_tiles.cc. A tile of
 // 1 KiB is 64 deep, twice that of bf16, in the same time.
 //
 // Gate and up of an MLP are multiplied side by side, and what becomes of them is written once: for
@@ -14,8 +14,6 @@
 
 namespace saccade::cpu {
 namespace {
-
-constexpr std::int64_t kMostRows = 4096;  // rounded at a time: bounds the scratch
 
 const PanelWeight& weight_as(const PackedWeight& weight, const PanelWeight*) {
   return static_cast<const PanelWeight&>(weight);
@@ -113,15 +111,15 @@ void CpuStream::gate_bytes(const MlpArgs& args) {
   const FourBitWeight* const codes = four_bits(args.in);
   if (codes == nullptr)
     return tiles_ != nullptr ? multiply_gated_bytes<Int8Product>(args) : gate_int8(args);
-  if (!codes_on_tiles()) return gate_codes_by_bytes(args, *codes);
+  if (!codes_on_tiles()) return gate_w4a8(args, *codes);
   if (codes->super_blocks()) return multiply_gated_bytes<SuperBlockProduct>(args);
   multiply_gated_bytes<CodeProduct>(args);
 }
 
 void CpuStream::mlp_bytes(const MlpArgs& args) {
   check_shapes(args);
-  for (std::int64_t top = 0; top < args.x.rows(); top += kMostRows) {
-    const std::int64_t end = std::min(top + kMostRows, args.x.rows());
+  for (std::int64_t top = 0; top < args.x.rows(); top += kMaxRows) {
+    const std::int64_t end = std::min(top + kMaxRows, args.x.rows());
     MlpArgs part = args;
     part.x = args.x.row_range(top, end);
     part.inner = args.inner.row_range(top, end);
@@ -135,12 +133,12 @@ void CpuStream::mlp_bytes(const MlpArgs& args) {
 }
 
 bool CpuStream::codes_on_tiles() const {
-  return tiles_ != nullptr && tiles_->multiply_codes_by_bytes != nullptr;
+  return tiles_ != nullptr && tiles_->multiply_w4a8 != nullptr;
 }
 
 void CpuStream::gemm_byte_tiles(const GemmArgs& args) {
-  for (std::int64_t top = 0; top < args.x.rows(); top += kMostRows) {
-    const std::int64_t end = std::min(top + kMostRows, args.x.rows());
+  for (std::int64_t top = 0; top < args.x.rows(); top += kMaxRows) {
+    const std::int64_t end = std::min(top + kMaxRows, args.x.rows());
     GemmArgs part = args;
     part.x = args.x.row_range(top, end);
     part.y = args.y.row_range(top, end);
@@ -167,8 +165,8 @@ Int8Tiles CpuStream::round_super_block_tiles(View x, const FourBitWeight& weight
             in + blocks * kUnits * static_cast<Index>(sizeof(std::int32_t)));
         auto* const sums = reinterpret_cast<std::int32_t*>(codes + in);
         for (std::int64_t row = begin; row < end; ++row) {
-          room.scales[row] = code_bytes_.round_row(x.row<float>(row), in, kBlockUnit,
-                                                   reinterpret_cast<std::int8_t*>(codes), sums);
+          room.scales[row] = w4a8_.round_row(x.row<float>(row), in, kBlockUnit,
+                                             reinterpret_cast<std::int8_t*>(codes), sums);
           std::uint8_t* to = room.tiles + row / kTileRows * blocks * kTiles * kTileBytes +
                              row % kTileRows * kByteTileInputs;
           for (std::int64_t block = 0; block < blocks; ++block) {
@@ -202,9 +200,9 @@ Int8Tiles CpuStream::round_byte_tiles(View x, const PackedWeight& weight) {
           room.scales[row] =
               codes == nullptr
                   ? int8_.round_activations(from, x.cols(), depth, row_codes)
-                  : code_bytes_.round_row(from, x.cols(), codes->group(),
-                                          reinterpret_cast<std::int8_t*>(row_codes),
-                                          reinterpret_cast<std::int32_t*>(row_codes + depth));
+                  : w4a8_.round_row(from, x.cols(), codes->group(),
+                                    reinterpret_cast<std::int8_t*>(row_codes),
+                                    reinterpret_cast<std::int32_t*>(row_codes + depth));
           spread_row(row_codes, row, depth_tiles, inputs, room.tiles);
         }
       });

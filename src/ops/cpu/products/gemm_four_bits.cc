@@ -36,7 +36,7 @@ void CpuStream::gemm_four_bits(const GemmArgs& args, const FourBitWeight& weight
     });
     ordered.x = View(x, DType::kF32, args.x.rows(), weight.in());
   }
-  if (weight.operand_dtype() == DType::kI8) return gemm_codes_by_bytes(ordered, weight);
+  if (weight.operand_dtype() == DType::kI8) return gemm_w4a8(ordered, weight);
   const bool few = args.x.rows() <= kFewRows;
   if (weight.operand_dtype() == DType::kF32) return gemm_four_bits_f32(ordered, weight);
   if (few) return gemm_few_four_bits(ordered, weight);

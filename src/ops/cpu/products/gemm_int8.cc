@@ -16,7 +16,6 @@ namespace {
 constexpr std::int64_t kRowBlock = 252;
 constexpr std::int64_t kColBlock = 256;
 constexpr std::int64_t kDepthBlock = 512;
-constexpr std::int64_t kMostRows = 4096;  // rounded at a time: bounds the scratch
 constexpr std::int64_t kLine = 64;
 
 // An odd number of cache lines: rows one after another then lie in different sets.
@@ -87,8 +86,8 @@ void CpuStream::each_int8_block(View x, const PanelWeight& weight, std::int64_t 
 void CpuStream::gemm_int8(const GemmArgs& args) {
   if (tiles_ != nullptr && args.x.rows() > tiles_->int8_rows) return gemm_byte_tiles(args);
   const auto& weight = static_cast<const PanelWeight&>(*args.weight);
-  for (std::int64_t top = 0; top < args.x.rows(); top += kMostRows) {
-    const View some = args.x.row_range(top, std::min(top + kMostRows, args.x.rows()));
+  for (std::int64_t top = 0; top < args.x.rows(); top += kMaxRows) {
+    const View some = args.x.row_range(top, std::min(top + kMaxRows, args.x.rows()));
     each_int8_block(
         some, weight, 1, [&](const Codes& x, const Block& block, bool few, Scratch& scratch) {
           const std::int64_t stride = block.panels * kernels_.lanes;

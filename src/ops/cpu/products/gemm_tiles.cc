@@ -16,11 +16,7 @@
 #include "ops/cpu/products/gemm.h"
 
 namespace saccade::cpu {
-namespace {
-
-constexpr std::int64_t kMostRows = 4096;  // rounded at a time: bounds the scratch
-
-}  // namespace
+namespace {}  // namespace
 
 TileOrder order_of(std::int64_t rows, std::int64_t depth_tiles, std::int64_t panels, int threads,
                    std::int64_t unit) {
@@ -135,7 +131,7 @@ void TileProduct::multiply_codes(TileArgs& tile, std::int64_t panel) const {
   codes.w = codes_->panels(panel, tile.panels);
   codes.tiles = room_;
   tile.grid = &codes.w;
-  const std::int64_t step = even_part(depth_tiles_, kMostUnpackedTiles, 4);
+  const std::int64_t step = even_part(depth_tiles_, kMaxUnpackedTiles, 4);
   for (std::int64_t depth = 0; depth < depth_tiles_; depth += step) {
     codes.begin = depth;
     codes.depth_tiles = std::min(step, depth_tiles_ - depth);
@@ -153,8 +149,8 @@ void TileProduct::multiply_codes(TileArgs& tile, std::int64_t panel) const {
 
 void CpuStream::gemm_tiles(const GemmArgs& args) {
   const std::int64_t in = tile_count(args.weight->in(), kTileDepth) * kTileDepth;
-  for (std::int64_t top = 0; top < args.x.rows(); top += kMostRows) {
-    const std::int64_t end = std::min(top + kMostRows, args.x.rows());
+  for (std::int64_t top = 0; top < args.x.rows(); top += kMaxRows) {
+    const std::int64_t end = std::min(top + kMaxRows, args.x.rows());
     const std::int64_t padded = tile_count(end - top, kTileRows) * kTileRows;
     GemmArgs part = args;
     part.x = args.x.row_range(top, end);

@@ -12,8 +12,6 @@
 namespace saccade::cpu {
 namespace {
 
-constexpr std::int64_t kMostRows = 4096;  // rounded at a time: bounds the scratch
-
 // How the first product is cut. Of a gated MLP a panel is two of the weights'.
 TileOrder inner_order(std::int64_t rows, const MlpArgs& args, int threads, std::int64_t unit) {
   const std::int64_t panels = tile_count(args.out->in(), 16);
@@ -116,8 +114,8 @@ void CpuStream::mlp(const MlpArgs& args) {
   CHECK(args.in->in() > 0 && args.out->in() > 0, "mlp over no inputs");
   const std::int64_t in = tile_count(args.in->in(), kTileDepth) * kTileDepth;
   const std::int64_t width = tile_count(args.out->in(), kTileDepth) * kTileDepth;
-  for (std::int64_t top = 0; top < args.x.rows(); top += kMostRows) {
-    const std::int64_t end = std::min(top + kMostRows, args.x.rows());
+  for (std::int64_t top = 0; top < args.x.rows(); top += kMaxRows) {
+    const std::int64_t end = std::min(top + kMaxRows, args.x.rows());
     const std::int64_t padded = tile_count(end - top, kTileRows) * kTileRows;
     MlpArgs part = args;
     part.x = args.x.row_range(top, end);

@@ -1,12 +1,12 @@
-// Products of rows of bytes with SuperBlocks on tiles of bytes: super_blocks_by_bytes.h to the bit,
+// Products of rows of bytes with SuperBlocks on tiles of bytes: super_blocks_a8.h to the bit,
 // for a matrix unit T, a vector type V of sixteen floats and a set D of operations on as many
-// words, as in code_byte_tiles.h.
+// words, as in w4a8_tiles.h.
 //
 // A code times a scale of six bits is no byte, but times three of its bits it is: 15 * 7. So a
 // panel becomes two planes of bytes, of the scales' upper and lower halves, and a block's sum,
 // which need not leave the unit before its end, is eight times the upper plane's and the lower
 // plane's. Twice the products of bytes; but of groups of 32 sums take longer than that
-// (code_byte_tiles.h), and here they are taken once for 256 inputs.
+// (w4a8_tiles.h), and here they are taken once for 256 inputs.
 //
 // The sums of x of a block's units are one tile more: their upper bytes, then their lower ones (64
 // times the one and the other), which meet the minima at one of two places.
@@ -14,7 +14,7 @@
 
 #include <cstring>
 
-#include "ops/cpu/products/super_blocks_by_bytes.h"
+#include "ops/cpu/products/super_blocks_a8.h"
 
 namespace saccade::cpu {
 
@@ -52,8 +52,8 @@ class SuperBlockTiles {
   static constexpr SuperBlockLayout kLayout{kLanes};
   static constexpr Index kTiles = SuperBlockTileArgs::kTiles;
   static constexpr Index kRow = 64;  // bytes of a tile's
-  static constexpr Index kTileNumbers = 16 * kLanes;
-  static constexpr Index kSums = 4 * kTileNumbers;  // two row tiles by two planes
+  static constexpr Index kTileValues = 16 * kLanes;
+  static constexpr Index kSums = 4 * kTileValues;  // two row tiles by two planes
 
   struct Room {
     explicit Room(const SuperBlockTileArgs& args)
@@ -116,7 +116,7 @@ class SuperBlockTiles {
   template <int kTile>
   [[gnu::always_inline]] static void take(std::int32_t* sums) {
     asm volatile("" : "+r"(sums));
-    T::template store<kTile>(sums + kTile * kTileNumbers);
+    T::template store<kTile>(sums + kTile * kTileValues);
     T::template zero<kTile>();
   }
 
@@ -145,16 +145,16 @@ class SuperBlockTiles {
                                               const float* scales, float* c) {
     constexpr Index kTile = kFirst / 16;
     constexpr Index kAt = kFirst % 16 * kLanes;
-    sums += 2 * kTile * kTileNumbers + kAt;
-    minima += 2 * kTile * kTileNumbers + kAt;
-    c += 2 * kTile * kTileNumbers + kAt;
+    sums += 2 * kTile * kTileValues + kAt;
+    minima += 2 * kTile * kTileValues + kAt;
+    c += 2 * kTile * kTileValues + kAt;
     const F d = V::load(scales);
     const F dmin = V::load(scales + kLanes);
 #pragma GCC unroll 8
     for (Index i = 0; i < 8 * kLanes; i += kLanes) {
-      const auto whole = D::template plus_shifted<3>(D::load_sums(sums + kTileNumbers + i),
-                                                     D::load_sums(sums + i));
-      const auto less = D::template plus_shifted<6>(D::load_sums(minima + kTileNumbers + i),
+      const auto whole =
+          D::template plus_shifted<3>(D::load_sums(sums + kTileValues + i), D::load_sums(sums + i));
+      const auto less = D::template plus_shifted<6>(D::load_sums(minima + kTileValues + i),
                                                     D::load_sums(minima + i));
       const F value = D::to_float(whole) * d + D::to_float(less) * dmin;
       V::store(c + i, V::load(c + i) + value);
@@ -164,7 +164,7 @@ class SuperBlockTiles {
   // While the unit is at a block, vectors are at the one before: of this row pair or the last.
   static void multiply_rows(const SuperBlockTileArgs& args, Index panel, const Room& room) {
     const Index panel_pairs = (args.w.panels + 1) / 2;
-    float* const c_of_panel = args.c + panel / 2 * kSums + panel % 2 * kTileNumbers;
+    float* const c_of_panel = args.c + panel / 2 * kSums + panel % 2 * kTileValues;
     const float* scales = room.scales;
     float* c = room.nowhere;
     std::int32_t* sums = room.sums;
@@ -214,8 +214,8 @@ class SuperBlockTiles {
   // Two row tiles of one panel, which lie as those of a pair of panels do.
   static void clear(float* c) {
     for (Index tile = 0; tile < 2; ++tile)
-      for (Index i = 0; i < kTileNumbers; i += kLanes)
-        V::store(c + 2 * tile * kTileNumbers + i, V::set(0));
+      for (Index i = 0; i < kTileValues; i += kLanes)
+        V::store(c + 2 * tile * kTileValues + i, V::set(0));
   }
 
   // A pair of row tiles asks for its share of the panel that is next.

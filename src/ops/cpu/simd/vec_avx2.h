@@ -67,7 +67,7 @@ struct VecAvx2 {
   static void store(F16* p, F a) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(a, kNearest));
   }
-  // Lanes that are numbers of bf16 already.
+  // Lanes that are bf16 values already.
   static void store_exact(Bf16* p, F a) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), high_halves(a));
   }

@@ -57,7 +57,7 @@ struct VecAvx512 {
   static void store(F16* p, F a) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(a, kNearest));
   }
-  // Lanes that are numbers of bf16 already.
+  // Lanes that are bf16 values already.
   static void store_exact(Bf16* p, F a) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), high_halves(a));
   }

@@ -54,7 +54,7 @@ struct VecNeon {
   static void store(float* p, F a) { vst1q_f32(p, a); }
   static void store(Bf16* p, F a) { vst1_u16(&p->bits, round_bf16(a)); }
   static void store(F16* p, F a) { vst1_u16(&p->bits, round_f16(a)); }
-  // Lanes that are numbers of bf16 already.
+  // Lanes that are bf16 values already.
   static void store_exact(Bf16* p, F a) { vst1_u16(&p->bits, high_halves(a)); }
 
   // The first `count` lanes, 0 <= count <= kLanes; memory past them is not touched, lanes are 0.

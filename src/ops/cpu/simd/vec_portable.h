@@ -61,7 +61,7 @@ struct VecPortable {
   static void store(float* p, F a) { std::memcpy(p, &a, sizeof(a)); }
   static void store(Bf16* p, F a) { store_first(p, a, kLanes); }
   static void store(F16* p, F a) { store_first(p, a, kLanes); }
-  // Lanes that are numbers of bf16 already.
+  // Lanes that are bf16 values already.
   static void store_exact(Bf16* p, F a) { store_first_exact(p, a, kLanes); }
 
   // The first `count` lanes, 0 <= count <= kLanes; memory past them is not touched, lanes are 0.

@@ -15,13 +15,13 @@ std::unique_ptr<FourBitWeight> FourBitWeight::pack(std::span<const StoredMatrix>
                                                    std::int64_t lanes, CodeOrder code_order,
                                                    ThreadPool& pool) {
   for (const StoredMatrix& matrix : parts) {
-    if (matrix.format == StoredMatrix::Format::kNumbers || matrix.dequantize) return nullptr;
+    if (matrix.format == StoredMatrix::Format::kDense || matrix.dequantize) return nullptr;
   }
-  const bool by_bytes = std::ranges::all_of(parts, &StoredMatrix::rounds_activations);
-  if (by_bytes && std::ranges::all_of(parts, has_super_blocks) && parts.front().in() > 0)
+  const bool int8_activations = std::ranges::all_of(parts, &StoredMatrix::rounds_activations);
+  if (int8_activations && std::ranges::all_of(parts, has_super_blocks) && parts.front().in() > 0)
     return SuperBlockWeight::pack(parts, lanes, pool);
-  return GroupedCodes::pack(parts, lanes, by_bytes ? CodeOrder::kInputs : code_order, by_bytes,
-                            pool);
+  return GroupedCodes::pack(parts, lanes, int8_activations ? CodeOrder::kInputs : code_order,
+                            int8_activations, pool);
 }
 
 void FourBitWeight::allocate() {
@@ -42,14 +42,14 @@ PackedForm FourBitWeight::form() const {
                  layout_.group,
                  lanes_,
                  static_cast<std::int64_t>(code_order_),
-                 by_bytes_ ? 1 : 0};
+                 int8_activations_ ? 1 : 0};
   form.pieces = {std::span(storage_.data(), storage_bytes()), std::as_bytes(std::span(order_))};
   return form;
 }
 
 std::unique_ptr<PackedWeight> FourBitWeight::restore(const PackedForm& form, std::int64_t lanes,
                                                      std::shared_ptr<const void> owner) {
-  const auto& [kind, scale_type, group, its_lanes, order, by_bytes] = form.layout;
+  const auto& [kind, scale_type, group, its_lanes, order, int8_activations] = form.layout;
   if ((kind != kFourBitForm && kind != kSuperBlockForm) || its_lanes != lanes || group < 1 ||
       form.pieces.size() != 2)
     return nullptr;
@@ -58,7 +58,7 @@ std::unique_ptr<PackedWeight> FourBitWeight::restore(const PackedForm& form, std
     weight = std::make_unique<SuperBlockWeight>(form.out, form.in, lanes);
   } else {
     const GroupedCodes::Layout layout{group, static_cast<DType>(scale_type), lanes,
-                                      static_cast<CodeOrder>(order), by_bytes != 0};
+                                      static_cast<CodeOrder>(order), int8_activations != 0};
     weight = std::make_unique<GroupedCodes>(form.out, form.in, layout);
   }
   const std::size_t ordered = static_cast<std::size_t>(form.in) * sizeof(std::int32_t);

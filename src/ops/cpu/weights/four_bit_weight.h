@@ -16,9 +16,9 @@ class FourBitWeight : public PackedWeight {
  public:
   // The matrix that the parts make, stacked along their outputs; null where it is not one of such
   // codes, or where its groups do not begin at multiples of 32 inputs once they are in order. Of
-  // SuperBlocks, that do not round activations, too: they are multiplied by bytes alone.
+  // SuperBlocks, that do not round activations, too: they are multiplied by int8 alone.
   // `order`: of FourBitKernels, or of TileKernels, whose panels have 16 lanes. Where all parts
-  // round activations it is that of CodeByteKernels, whatever was asked for.
+  // round activations it is that of W4A8Kernels, whatever was asked for.
   static std::unique_ptr<FourBitWeight> pack(std::span<const StoredMatrix> parts,
                                              std::int64_t lanes, CodeOrder order, ThreadPool& pool);
   PackedForm form() const;
@@ -30,7 +30,7 @@ class FourBitWeight : public PackedWeight {
     return storage_.bytes() + order_.size() * sizeof(std::int32_t);
   }
   DType operand_dtype() const override {
-    if (by_bytes_) return DType::kI8;
+    if (int8_activations_) return DType::kI8;
     return code_order_ == CodeOrder::kInputs ? DType::kF32 : DType::kBf16;
   }
 
@@ -61,8 +61,11 @@ class FourBitWeight : public PackedWeight {
 
   // Without its memory; layout_ is complete when that is taken.
   FourBitWeight(std::int64_t out, std::int64_t in, std::int64_t lanes, CodeOrder order,
-                bool by_bytes)
-      : PackedWeight(out, in), lanes_(lanes), code_order_(order), by_bytes_(by_bytes) {
+                bool int8_activations)
+      : PackedWeight(out, in),
+        lanes_(lanes),
+        code_order_(order),
+        int8_activations_(int8_activations) {
     layout_.panels = (out + lanes - 1) / lanes;
   }
   void allocate();
@@ -72,7 +75,7 @@ class FourBitWeight : public PackedWeight {
 
   std::int64_t lanes_;
   CodeOrder code_order_;
-  bool by_bytes_;  // rows of x are rounded to bytes
+  bool int8_activations_;  // rows of x are rounded to bytes
   FourBitPanels layout_;
   std::vector<std::int32_t> order_;
 
@@ -90,15 +93,15 @@ class GroupedCodes final : public FourBitWeight {
  public:
   // Null as FourBitWeight::pack().
   static std::unique_ptr<FourBitWeight> pack(std::span<const StoredMatrix> parts,
-                                             std::int64_t lanes, CodeOrder order, bool by_bytes,
-                                             ThreadPool& pool);
+                                             std::int64_t lanes, CodeOrder order,
+                                             bool int8_activations, ThreadPool& pool);
   // How a weight lies in memory.
   struct Layout {
     std::int64_t group;  // inputs
     DType scale_type;
     std::int64_t lanes;
     CodeOrder order;
-    bool by_bytes;
+    bool int8_activations;
   };
   GroupedCodes(std::int64_t out, std::int64_t in, const Layout& layout);  // without its memory
   void unpack_row(std::int64_t out, float* values) const override;

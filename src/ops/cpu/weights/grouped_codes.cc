@@ -63,7 +63,7 @@ struct GroupedCodes::Part {
 
 std::unique_ptr<FourBitWeight> GroupedCodes::pack(std::span<const StoredMatrix> parts,
                                                   std::int64_t lanes, CodeOrder code_order,
-                                                  bool by_bytes, ThreadPool& pool) {
+                                                  bool int8_activations, ThreadPool& pool) {
   std::vector<Part> read;
   std::int64_t out = 0;
   DType scale_type = parts.front().scales.dtype;
@@ -79,7 +79,8 @@ std::unique_ptr<FourBitWeight> GroupedCodes::pack(std::span<const StoredMatrix> 
   }
   const Order& order = read.front().order;
   auto packed = std::make_unique<GroupedCodes>(
-      out, parts.front().in(), Layout{order.group, scale_type, lanes, code_order, by_bytes});
+      out, parts.front().in(),
+      Layout{order.group, scale_type, lanes, code_order, int8_activations});
   packed->allocate();
   if (!std::ranges::is_sorted(order.inputs)) packed->order_ = order.inputs;
   pool.parallel_each((out + kRows - 1) / kRows, [&](std::int64_t unit, int) {
@@ -89,7 +90,7 @@ std::unique_ptr<FourBitWeight> GroupedCodes::pack(std::span<const StoredMatrix> 
 }
 
 GroupedCodes::GroupedCodes(std::int64_t out, std::int64_t in, const Layout& layout)
-    : FourBitWeight(out, in, layout.lanes, layout.order, layout.by_bytes) {
+    : FourBitWeight(out, in, layout.lanes, layout.order, layout.int8_activations) {
   const std::int64_t groups = (in + layout.group - 1) / layout.group;
   const std::int64_t lanes = layout.lanes;
   layout_.group = layout.group;

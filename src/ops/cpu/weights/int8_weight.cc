@@ -19,7 +19,7 @@ class PartRows {
  public:
   explicit PartRows(const StoredMatrix& part) : part_(part) {
     const bool rows =
-        part.format == StoredMatrix::Format::kNumbers && !part.turned && part.output_scale.empty();
+        part.format == StoredMatrix::Format::kDense && !part.turned && part.output_scale.empty();
     if (!rows) reader_.emplace(part);
   }
 
@@ -80,14 +80,14 @@ std::unique_ptr<PackedWeight> CpuDevice::pack_int8(std::span<const StoredMatrix>
   auto packed =
       std::make_unique<PanelWeight>(out, in, DType::kI8, kernels_.lanes, kDepthUnit, DType::kI8);
   struct Rounding {
-    std::vector<float> numbers;
+    std::vector<float> values;
     std::vector<std::uint32_t> fours;
   };
   std::vector<Rounding> scratch(static_cast<std::size_t>(pool_.size()));  // [workers]
   pool_.parallel_each(static_cast<std::int64_t>(units.size()), [&](std::int64_t index, int worker) {
     const Unit& unit = units[static_cast<std::size_t>(index)];
-    auto& [numbers, fours] = scratch[static_cast<std::size_t>(worker)];
-    numbers.resize(static_cast<std::size_t>(kRows * in));
+    auto& [values, fours] = scratch[static_cast<std::size_t>(worker)];
+    values.resize(static_cast<std::size_t>(kRows * in));
     fours.assign(static_cast<std::size_t>((in + 3) / 4), 0);
     auto* const codes = reinterpret_cast<std::int8_t*>(fours.data());
     if (has_byte_rows(unit.part->stored())) {
@@ -98,9 +98,9 @@ std::unique_ptr<PackedWeight> CpuDevice::pack_int8(std::span<const StoredMatrix>
       }
       return;
     }
-    unit.part->read(unit.begin, unit.end, kernels_, numbers.data());
+    unit.part->read(unit.begin, unit.end, kernels_, values.data());
     for (std::int64_t row = 0; row < unit.end - unit.begin; ++row) {
-      const float scale = int8_.round_weights(numbers.data() + row * in, in, codes);
+      const float scale = int8_.round_weights(values.data() + row * in, in, codes);
       packed->store_codes(unit.out + row, fours, scale, int8_.offset);
     }
   });

@@ -138,7 +138,7 @@ class PartPacker {
  public:
   PartPacker(const StoredMatrix& part, std::int64_t first_row) : part_(part), first_(first_row) {
     const bool rows =
-        part.format == StoredMatrix::Format::kNumbers && !part.turned && part.output_scale.empty();
+        part.format == StoredMatrix::Format::kDense && !part.turned && part.output_scale.empty();
     if (!rows) reader_.emplace(part);
   }
 

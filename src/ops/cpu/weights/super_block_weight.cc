@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ops/cpu/products/super_blocks_by_bytes.h"
+#include "ops/cpu/products/super_blocks_a8.h"
 #include "ops/cpu/weights/four_bit_weight.h"
 
 namespace saccade::cpu {

@@ -75,7 +75,7 @@ struct Numbers {
 };
 
 // From block to block, and from row to row.
-constexpr std::int64_t kMostStrideBytes = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMaxStrideBytes = std::numeric_limits<std::int32_t>::max();
 
 // Whether every key and value row can be taken 16 bytes at a time, and larger scores have larger
 // exponents.
@@ -86,11 +86,11 @@ bool takes(const AttentionKernelArgs& args) {
   if (args.pages.base != nullptr) {
     if (!args.pages.coded() && args.pages.type != DType::kBf16) return false;
     return args.head_dim % (args.pages.coded() ? 16 : 8) == 0 &&
-           args.pages.block_stride <= kMostStrideBytes &&
+           args.pages.block_stride <= kMaxStrideBytes &&
            whole_chunks(args.pages.base, args.pages.block_stride);
   }
   return args.head_dim % 8 == 0 && args.k.type == DType::kBf16 && args.k.stride == args.v.stride &&
-         2 * args.k.stride <= kMostStrideBytes && whole_chunks(args.k.data, 2 * args.k.stride) &&
+         2 * args.k.stride <= kMaxStrideBytes && whole_chunks(args.k.data, 2 * args.k.stride) &&
          whole_chunks(args.v.data, 2 * args.v.stride);
 }
 

@@ -39,10 +39,9 @@ struct AttentionMerge {
 // each and kJoinedAhead splits at a time, and what is waited for may be no longer than another
 // launch takes. A guess that no GPU has measured.
 constexpr std::int32_t kJoinedAhead = 8;
-constexpr std::int32_t kMostJoinTrips = 4;
+constexpr std::int32_t kMaxJoinTrips = 4;
 constexpr bool joined_by_last(const AttentionMerge& merge) {
-  return (merge.rows + 3) / 4 * ((merge.splits + kJoinedAhead - 1) / kJoinedAhead) <=
-         kMostJoinTrips;
+  return (merge.rows + 3) / 4 * ((merge.splits + kJoinedAhead - 1) / kJoinedAhead) <= kMaxJoinTrips;
 }
 
 // Columns that the tensor cores' kernels have for a head of `head_dim`, up to 256.
@@ -53,7 +52,7 @@ constexpr int attention_width(std::int64_t head_dim) {
 }
 // Up to this width a block that goes over a tile's splits keeps what they make in registers, above
 // it in scratch.
-constexpr int kMostJoinedWidth = 128;
+constexpr int kMaxJoinedWidth = 128;
 // Floats behind a partial row's sums: largest score and sum of the weights, once for each lane that
 // has a part of the row.
 constexpr int kPartialStateFloats = 8;

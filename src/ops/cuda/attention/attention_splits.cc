@@ -14,7 +14,7 @@ struct TileRange {
   std::int64_t splits = 1;
   // That an interval of this length has at most, wherever it begins: unlike `splits` it stays as a
   // window moves on.
-  std::int64_t most_splits = 1;
+  std::int64_t max_splits = 1;
 };
 
 TileRange range_of(const AttentionCall& call, const AttentionTile& tile) {
@@ -33,7 +33,7 @@ TileRange range_of(const AttentionCall& call, const AttentionTile& tile) {
   const std::int64_t tokens = call.split_tokens;
   range.first_split = begin / tokens;
   range.splits = (end - 1) / tokens + 1 - range.first_split;
-  range.most_splits = std::min((end - 1) / tokens + 1, (end - begin + tokens - 2) / tokens + 1);
+  range.max_splits = std::min((end - 1) / tokens + 1, (end - begin + tokens - 2) / tokens + 1);
   return range;
 }
 
@@ -53,26 +53,26 @@ std::int64_t whole_parts(std::int64_t parts, std::int64_t least) {
 
 // Whether a block that goes over several splits of this tile keeps in scratch what they make.
 bool wants_place(const AttentionCall& call, std::size_t tile) {
-  return attention_width(call.head_dim) > kMostJoinedWidth &&
+  return attention_width(call.head_dim) > kMaxJoinedWidth &&
          static_cast<std::int64_t>(tile) >= call.few_tiles;
 }
 
 }  // namespace
 
-AttentionSplitPlan share_splits(const AttentionCall& call, std::int64_t most_walked) {
+AttentionSplitPlan share_splits(const AttentionCall& call, std::int64_t max_walked) {
   AttentionSplitPlan plan;
-  std::int64_t rows = 0;        // in scratch
-  std::int64_t most_parts = 0;  // of calls like this one
+  std::int64_t rows = 0;       // in scratch
+  std::int64_t max_parts = 0;  // of calls like this one
   for (std::size_t i = 0; i < call.tiles.size(); ++i) {
     if (static_cast<std::int64_t>(i) == call.few_tiles)
       plan.few_parts = static_cast<std::int64_t>(plan.parts.size());
     const TileRange range = range_of(call, call.tiles[i]);
-    const bool parted = range.most_splits > most_walked;
+    const bool parted = range.max_splits > max_walked;
     const bool shared = parted && range.splits > 1;
     plan.merges.push_back({static_cast<std::int32_t>(rows),
                            static_cast<std::int32_t>(shared ? range.splits : 1),
                            static_cast<std::int32_t>(range.rows)});
-    most_parts += parted ? range.most_splits : 1;
+    max_parts += parted ? range.max_splits : 1;
     if (!shared) {
       const bool placed = range.splits > 1 && wants_place(call, i);
       plan.parts.push_back(
@@ -90,7 +90,7 @@ AttentionSplitPlan share_splits(const AttentionCall& call, std::int64_t most_wal
     else
       plan.merge_rows = std::max(plan.merge_rows, range.rows);
   }
-  plan.parts.resize(static_cast<std::size_t>(whole_parts(most_parts, call.least_parts)),
+  plan.parts.resize(static_cast<std::size_t>(whole_parts(max_parts, call.least_parts)),
                     {-1, -1, -1});
   if (call.few_tiles == static_cast<std::int64_t>(call.tiles.size()))
     plan.few_parts = static_cast<std::int64_t>(plan.parts.size());
@@ -98,13 +98,12 @@ AttentionSplitPlan share_splits(const AttentionCall& call, std::int64_t most_wal
   return plan;
 }
 
-AttentionSplitPlan walk_splits(const AttentionCall& call, std::int64_t most_tiles) {
+AttentionSplitPlan walk_splits(const AttentionCall& call, std::int64_t max_tiles) {
   AttentionSplitPlan plan;
   const std::int64_t many = static_cast<std::int64_t>(call.tiles.size()) - call.few_tiles;
   if (many == 0 || !wants_place(call, static_cast<std::size_t>(call.few_tiles))) return plan;
   const std::int64_t tile_bytes = kAttentionTileRows * row_bytes(call);
-  plan.band =
-      std::min({many, most_tiles, std::max<std::int64_t>(1, kMostPartialBytes / tile_bytes)});
+  plan.band = std::min({many, max_tiles, std::max<std::int64_t>(1, kMaxPartialBytes / tile_bytes)});
   plan.partial_bytes = whole_bytes(plan.band * tile_bytes);
   return plan;
 }
@@ -117,8 +116,8 @@ AttentionSplitPlan plan_splits(const AttentionCall& call) {
   std::int64_t longest = 0;
   for (const AttentionTile& tile : call.tiles) {
     const TileRange& range = ranges.emplace_back(range_of(call, tile));
-    splits += range.most_splits;
-    longest = std::max(longest, range.most_splits);
+    splits += range.max_splits;
+    longest = std::max(longest, range.max_splits);
   }
   if (longest < 2) return {};
   // A quarter more than its share of all work is no reason to share a tile; but what has been
@@ -128,8 +127,8 @@ AttentionSplitPlan plan_splits(const AttentionCall& call) {
   for (std::int64_t walked = std::max<std::int64_t>(1, share); walked < longest; walked *= 2) {
     std::int64_t rows = 0;
     for (const TileRange& range : ranges)
-      rows += range.most_splits > walked ? range.most_splits * range.rows : range.rows;
-    if (rows * row_bytes(call) <= kMostPartialBytes) return share_splits(call, walked);
+      rows += range.max_splits > walked ? range.max_splits * range.rows : range.rows;
+    if (rows * row_bytes(call) <= kMaxPartialBytes) return share_splits(call, walked);
   }
   return walk_splits(call, static_cast<std::int64_t>(call.tiles.size()));
 }

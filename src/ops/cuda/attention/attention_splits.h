@@ -12,7 +12,7 @@
 namespace saccade::cuda {
 
 // Most scratch that a call has for results of splits.
-constexpr std::int64_t kMostPartialBytes = std::int64_t{64} << 20;
+constexpr std::int64_t kMaxPartialBytes = std::int64_t{64} << 20;
 // Blocks that a GPU is taken to work at side by side (an H100 has so many multiprocessors): a tile
 // that has more splits than all have for each of these is shared.
 constexpr std::int64_t kAttentionBlocks = 132;
@@ -43,10 +43,10 @@ struct AttentionSplitPlan {
   std::size_t partial_bytes = 0;  // a power of two
 };
 
-// Each split by a block of its own, of tiles that have more than `most_walked`.
-AttentionSplitPlan share_splits(const AttentionCall& call, std::int64_t most_walked = 1);
-// All splits of a tile by one block, as many tiles at a time as scratch holds, or `most_tiles`.
-AttentionSplitPlan walk_splits(const AttentionCall& call, std::int64_t most_tiles);
+// Each split by a block of its own, of tiles that have more than `max_walked`.
+AttentionSplitPlan share_splits(const AttentionCall& call, std::int64_t max_walked = 1);
+// All splits of a tile by one block, as many tiles at a time as scratch holds, or `max_tiles`.
+AttentionSplitPlan walk_splits(const AttentionCall& call, std::int64_t max_tiles);
 // Either, or neither.
 AttentionSplitPlan plan_splits(const AttentionCall& call);
 

@@ -98,8 +98,8 @@ TEST(AttentionSplitPlan, EverySplitOnceInItsOwnPlace) {
     const std::int64_t head_dim = rng.below(2) == 0 ? 128 : 256;
     AttentionCall call = lists.call(head_dim);
     call.least_parts = static_cast<std::int64_t>(rng.below(40));
-    const auto most_walked = static_cast<std::int64_t>(1 + rng.below(4));
-    const AttentionSplitPlan plan = share_splits(call, most_walked);
+    const auto max_walked = static_cast<std::int64_t>(1 + rng.below(4));
+    const AttentionSplitPlan plan = share_splits(call, max_walked);
     EXPECT_EQ(plan.parts.size() & (plan.parts.size() - 1), 0u);
     EXPECT_GE(static_cast<std::int64_t>(plan.parts.size()), call.least_parts);
     std::map<std::int32_t, std::vector<AttentionPart>> by_tile;
@@ -132,7 +132,7 @@ TEST(AttentionSplitPlan, EverySplitOnceInItsOwnPlace) {
           EXPECT_TRUE(taken.insert(partial + row).second);
       };
       if (window == 0) {
-        EXPECT_EQ(merge.splits > 1, splits > most_walked);
+        EXPECT_EQ(merge.splits > 1, splits > max_walked);
       }
       ASSERT_EQ(parts.size(), static_cast<std::size_t>(merge.splits));
       if (merge.splits == 1) {
@@ -206,7 +206,7 @@ TEST(AttentionSplitPlan, ScratchIsBounded) {
     const std::int64_t head_dim = rng.below(2) == 0 ? 128 : 256;
     const Lists lists(sequences, kv_heads * 4, kv_heads);
     const AttentionSplitPlan plan = plan_splits(lists.call(head_dim));
-    ASSERT_LE(static_cast<std::int64_t>(plan.partial_bytes), kMostPartialBytes);
+    ASSERT_LE(static_cast<std::int64_t>(plan.partial_bytes), kMaxPartialBytes);
     walked = walked || plan.band > 0;
     shared = shared || !plan.parts.empty();
     ASSERT_FALSE(plan.band > 0 && !plan.parts.empty());

@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(kAttentionThreads, 2) attention_kernel(Attenti
   using Stage = AttentionStage<Form, kDim>;
   using Element = typename Form::Element;
   constexpr int kQueryStride = kDim + 8;
-  constexpr bool kJoined = kDim <= kMostJoinedWidth;
+  constexpr bool kJoined = kDim <= kMaxJoinedWidth;
   // A walk begins with the last rows, which see most.
   const auto part_here = [&] {
     AttentionPart part = part_of_block(args);

@@ -17,7 +17,7 @@ using Format = StoredMatrix::Format;
 
 constexpr std::int64_t kStepInputs = 16;
 
-float float_at(const StoredNumbers& from, std::int64_t index) {
+float float_at(const StoredValues& from, std::int64_t index) {
   const std::byte* const at =
       from.bytes.data() + static_cast<std::size_t>(index) * size_of(from.dtype);
   if (from.dtype == DType::kF32) {
@@ -53,7 +53,7 @@ bool has_nibbles(const StoredMatrix& m) {
          m.output_scale.empty();
 }
 
-std::uint32_t word_at(const StoredNumbers& from, std::int64_t index) {
+std::uint32_t word_at(const StoredValues& from, std::int64_t index) {
   std::uint32_t word;
   std::memcpy(&word, from.bytes.data() + index * 4, sizeof(word));
   return word;

@@ -88,7 +88,7 @@ void expect_products(Device& device, const PackedWeight& weight,
   }
 }
 
-TEST(KeptCodes, ProductsAreNearThoseOfTheNumbers) {
+TEST(KeptCodes, ProductsAreNearThoseOfDequantised) {
   Stored stored(1);
   for (const DType activations : {DType::kBf16, DType::kF32}) {
     const auto device = make_emulated_cuda_device({.late = true, .seed = 3}, activations);

@@ -10,7 +10,7 @@ namespace saccade::cuda {
 namespace {
 
 // Of a call's visits at once: bounds the scratch.
-constexpr std::int64_t kMostVisits = 16384;
+constexpr std::int64_t kMaxVisits = 16384;
 
 // Whether one product can take both.
 bool alike(const CudaWeight& a, const CudaWeight& b) {
@@ -169,9 +169,9 @@ const GroupWeight* WeightTables::of(std::span<const GroupWeight> weights, Upload
 
 void CudaStream::experts(const ExpertsArgs& args) {
   check_shapes(args);
-  CHECK(std::ssize(args.experts) <= kMostExperts, "{} experts, {} are the most",
-        args.experts.size(), kMostExperts);
-  const std::int64_t band = std::max<std::int64_t>(1, kMostVisits / args.per_row);
+  CHECK(std::ssize(args.experts) <= kMaxExperts, "{} experts, {} are the most", args.experts.size(),
+        kMaxExperts);
+  const std::int64_t band = std::max<std::int64_t>(1, kMaxVisits / args.per_row);
   for (std::int64_t begin = 0; begin < args.x.rows(); begin += band) {
     const std::int64_t end = std::min(args.x.rows(), begin + band);
     ExpertsArgs rows = args;
@@ -222,7 +222,7 @@ void CudaStream::experts_of_band(const ExpertsArgs& args) {
   const std::int64_t out = args.y.cols();
   const DType type = args.y.dtype();
   const int tile_rows = visits > 2 * kFewTileRows * count ? kManyTileRows : kFewTileRows;
-  const std::int64_t tile_count = most_tiles(visits, count, tile_rows);
+  const std::int64_t tile_count = max_tiles(visits, count, tile_rows);
   const BandPieces pieces(visits, tile_count, width, out, type);
   std::byte* const scratch = reserve(expert_scratch_, pieces.bytes());
   const Band band = pieces.in(scratch);

@@ -41,8 +41,8 @@ void CudaStream::causal_conv(const CausalConvArgs& args) {
 void CudaStream::delta_rule(const DeltaRuleArgs& args) {
   flush();
   check_shapes(args);
-  CHECK(args.key_dim <= kMostKeyDim, "keys of {} numbers, {} are the most", args.key_dim,
-        kMostKeyDim);
+  CHECK(args.key_dim <= kMaxKeyDim, "keys of {} numbers, {} are the most", args.key_dim,
+        kMaxKeyDim);
   for (const auto& [name, view] :
        {std::pair{"k", args.k}, std::pair{"v", args.v}, std::pair{"a", args.a},
         std::pair{"b", args.b}, std::pair{"out", args.out}})

@@ -15,7 +15,7 @@ namespace {
 constexpr int kWarpCols = 8;
 constexpr int kShares = 32 / kWarpCols;
 constexpr int kStepRows = 4 * kShares;
-constexpr int kMostSteps = 16;  // that registers hold
+constexpr int kMaxSteps = 16;  // that registers hold
 
 // kSteps: of rows, in registers. 0: wider keys, whose state lies in shared memory.
 template <int kSteps>
@@ -275,8 +275,8 @@ void launch_as(const DeltaRuleKernelArgs& args, cudaStream_t stream) {
     launch<T, 4>(args, stream);
   else if (steps <= 8)
     launch<T, 8>(args, stream);
-  else if (steps <= kMostSteps)
-    launch<T, kMostSteps>(args, stream);
+  else if (steps <= kMaxSteps)
+    launch<T, kMaxSteps>(args, stream);
   else
     launch<T, 0>(args, stream);
 }

@@ -58,17 +58,17 @@ struct SortVisitsKernelArgs {
   const std::int32_t* experts = nullptr;  // [visits]
   std::int64_t visits = 0;
   std::int64_t per_row = 1;
-  std::int64_t count = 0;          // of experts, kMostExperts at most
+  std::int64_t count = 0;          // of experts, kMaxExperts at most
   std::int32_t* rows = nullptr;    // [visits]: the row at each place
   std::int32_t* places = nullptr;  // [visits]: the place of each visit
   GroupTile* tiles = nullptr;      // [tile_count]
-  std::int64_t tile_count = 0;     // most_tiles()
+  std::int64_t tile_count = 0;     // max_tiles()
   int tile_rows = 0;
 };
-constexpr std::int64_t kMostExperts = 4096;
+constexpr std::int64_t kMaxExperts = 4096;
 void launch_sort_visits(const SortVisitsKernelArgs& args, cudaStream_t stream);
 // However the visits fall.
-inline std::int64_t most_tiles(std::int64_t visits, std::int64_t experts, int tile_rows) {
+inline std::int64_t max_tiles(std::int64_t visits, std::int64_t experts, int tile_rows) {
   return visits / tile_rows + (visits < experts ? visits : experts);
 }
 

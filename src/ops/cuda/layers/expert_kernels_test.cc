@@ -95,7 +95,7 @@ TEST(ExpertKernels, SortsVisitsIntoTiles) {
         }
         std::vector<std::int32_t> from(experts.size(), -1);
         std::vector<std::int32_t> places(experts.size(), -1);
-        const std::int64_t tile_count = most_tiles(visits, count, tile_rows);
+        const std::int64_t tile_count = max_tiles(visits, count, tile_rows);
         std::vector<GroupTile> tiles(static_cast<std::size_t>(tile_count), {-1, -1, -1});
         launch_sort_visits({.experts = experts.data(),
                             .visits = visits,

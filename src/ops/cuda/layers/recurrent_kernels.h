@@ -51,13 +51,13 @@ struct DeltaRuleKernelArgs {
   Rows states;  // [pages, heads * key_dim * value_dim] f32
   std::int64_t heads = 0;
   std::int64_t key_heads = 0;
-  std::int64_t key_dim = 0;  // at most kMostKeyDim
+  std::int64_t key_dim = 0;  // at most kMaxKeyDim
   std::int64_t value_dim = 0;
   float scale = 1;
   float epsilon = 1e-6f;
   Rows out;  // [rows, heads * value_dim], of v's type, as q, k, a and b; may be v
 };
-constexpr std::int64_t kMostKeyDim = 1024;
+constexpr std::int64_t kMaxKeyDim = 1024;
 void launch_delta_rule(const DeltaRuleKernelArgs& args, cudaStream_t stream);
 
 }  // namespace saccade::cuda

@@ -372,7 +372,7 @@ TEST(DeltaRuleKernel, OfAnyShape) {
 TEST(DeltaRuleKernel, OfWideKeys) {
   check_delta({1, 1, 257, 5}, DType::kF32, true, 300);
   check_delta({1, 1, 300, 17}, DType::kBf16, false, 301);
-  check_delta({1, 1, kMostKeyDim, 3}, DType::kF32, false, 302);
+  check_delta({1, 1, kMaxKeyDim, 3}, DType::kF32, false, 302);
 }
 
 // Lengths that are mostly epsilon.

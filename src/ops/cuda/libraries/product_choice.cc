@@ -27,13 +27,13 @@ enum class Fault { kNone, kCompany, kNumbers };
 
 class Chooser {
  public:
-  Chooser(std::int64_t most_rows, const RunProduct& run, const NearOwn& near)
-      : most_rows_(most_rows), run_(run), near_(near) {}
+  Chooser(std::int64_t max_rows, const RunProduct& run, const NearOwn& near)
+      : max_rows_(max_rows), run_(run), near_(near) {}
 
   // The rows of a class that are probed; none where even its least are too many.
   std::optional<RowClass> probed(std::size_t row_class) const {
     RowClass rows = kRowClasses[row_class];
-    rows.most = std::min({rows.most, kMostProbedRows, most_rows_});
+    rows.most = std::min({rows.most, kMaxProbedRows, max_rows_});
     if (rows.most < rows.least) return std::nullopt;
     return rows;
   }
@@ -78,7 +78,7 @@ class Chooser {
   std::optional<ProductAlgorithm> quickest(const RowClass& rows,
                                            std::span<const ProductAlgorithm> fit,
                                            const TimeProduct& time) const {
-    if (!time || rows.most > kMostTimedRows) return fit.front();
+    if (!time || rows.most > kMaxTimedRows) return fit.front();
     std::optional<ProductAlgorithm> best = fit.front();
     double least = time(rows.most, &fit.front());
     const auto take_if_quicker = [&](std::optional<ProductAlgorithm> other, double seconds) {
@@ -113,7 +113,7 @@ class Chooser {
     return at->second;
   }
 
-  std::int64_t most_rows_;
+  std::int64_t max_rows_;
   const RunProduct& run_;
   const NearOwn& near_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::optional<ProductBits>> own_;
@@ -166,11 +166,11 @@ std::size_t row_class_of(std::int64_t rows) {
 }
 
 ProductChoice choose_products(std::span<const std::vector<ProductAlgorithm>> candidates,
-                              std::int64_t most_rows, bool batch_invariant, const RunProduct& run,
+                              std::int64_t max_rows, bool batch_invariant, const RunProduct& run,
                               const NearOwn& near, std::vector<std::string>& notes,
                               const TimeProduct& time) {
   CHECK(candidates.size() == kRowClassCount, "{} classes", candidates.size());
-  Chooser chooser(most_rows, run, near);
+  Chooser chooser(max_rows, run, near);
   if (batch_invariant) {
     for (std::size_t at = kRowClassCount; at-- > 0;) {
       for (const ProductAlgorithm& pinned : candidates[at])
@@ -194,7 +194,7 @@ ProductChoice choose_products(std::span<const std::vector<ProductAlgorithm>> can
       const Fault fault = chooser.fault_of(*rows, candidate);
       wrong = wrong || fault == Fault::kNumbers;
       if (fault == Fault::kNone) fit.push_back(candidate);
-      if (!fit.empty() && (!time || rows->most > kMostTimedRows)) break;
+      if (!fit.empty() && (!time || rows->most > kMaxTimedRows)) break;
     }
     if (!fit.empty()) choice[at] = chooser.quickest(*rows, fit, time);
     if (wrong)

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/rounding.h"
-#include "ops/cuda/rows/make_numbers.h"
+#include "ops/cuda/rows/make_dummy_values.h"
 
 namespace saccade::cuda {
 namespace {
@@ -58,14 +58,14 @@ ProductProbe::Room::~Room() {
 }
 
 ProductProbe::Sizes::Sizes(const Product& by, const CodedRows* codes)
-    : x{nullptr, DType::kBf16, kMostProbedRows, by.weight.cols, round_up(by.weight.cols, 8)},
-      y{nullptr, by.y.type, kMostProbedRows, by.weight.rows, round_up(by.weight.rows, 8)},
-      codes_bytes(codes == nullptr ? 0 : kMostProbedRows * codes->stride),
-      scales_bytes(codes == nullptr ? 16 : kMostProbedRows * codes->groups * 4),
+    : x{nullptr, DType::kBf16, kMaxProbedRows, by.weight.cols, round_up(by.weight.cols, 8)},
+      y{nullptr, by.y.type, kMaxProbedRows, by.weight.rows, round_up(by.weight.rows, 8)},
+      codes_bytes(codes == nullptr ? 0 : kMaxProbedRows * codes->stride),
+      scales_bytes(codes == nullptr ? 16 : kMaxProbedRows * codes->groups * 4),
       bias_bytes(round_up(by.weight.rows * 4, 256)),
       row_bytes(static_cast<std::size_t>(y.cols) * size_of(y.type)) {
   y.rows = std::min<std::int64_t>(
-      y.rows, static_cast<std::int64_t>(kProbeBytes / (bytes_of(y) / kMostProbedRows)));
+      y.rows, static_cast<std::int64_t>(kProbeBytes / (bytes_of(y) / kMaxProbedRows)));
 }
 
 ProductProbe::ProductProbe(Runtime& runtime, ProductLibrary& library, const Product& by,
@@ -82,12 +82,13 @@ ProductProbe::ProductProbe(Runtime& runtime, ProductLibrary& library, const Prod
       workspace_(runtime, ProductLibrary::kWorkspace, false),
       rounded_(runtime, static_cast<std::size_t>(sizes_.codes_bytes + sizes_.scales_bytes), false),
       bias_(runtime, static_cast<std::size_t>(sizes_.bias_bytes + by.weight.rows * 2), false),
-      seen_(runtime, sizes_.row_bytes * kMostProbedRows / 16, true) {
+      seen_(runtime, sizes_.row_bytes * kMaxProbedRows / 16, true) {
   if (!has_memory()) return;
   sizes_.x.data = x_.get();
   sizes_.y.data = y_.get();
   const Rows& x = sizes_.x;
-  launch_make_numbers({.made = {1, 0, 1}, .row_step = x.cols, .to = x, .padded = x.stride}, stream);
+  launch_make_dummy_values({.made = {1, 0, 1}, .row_step = x.cols, .to = x, .padded = x.stride},
+                           stream);
   make_bias(0, DType::kF32);
   make_bias(sizes_.bias_bytes, DType::kBf16);
 }
@@ -100,7 +101,7 @@ bool ProductProbe::has_memory() const {
 // Numbers that bf16 holds, as all that is made.
 void ProductProbe::make_bias(std::int64_t at, DType type) {
   const std::int64_t count = by_.weight.rows;
-  launch_make_numbers(
+  launch_make_dummy_values(
       {.made = {2, 0, 1}, .to = {bias_.get() + at, type, 1, count, count}, .padded = count},
       stream_);
 }

@@ -21,13 +21,13 @@ void multiply_ourselves(const Product& product, const CodedRows* codes, const fl
 class ProductProbe {
  public:
   // Products with the weight, scales, epilogue and type of result of `by`; `codes`: the weight's,
-  // of E4M3. Makes an x of kMostProbedRows rows.
+  // of E4M3. Makes an x of kMaxProbedRows rows.
   ProductProbe(Runtime& runtime, ProductLibrary& library, const Product& by, const CodedRows* codes,
                cudaStream_t stream);
 
   // Without it nothing below may be called.
   bool has_memory() const;
-  std::int64_t most_rows() const { return sizes_.y.rows; }
+  std::int64_t max_rows() const { return sizes_.y.rows; }
   // At most `most` for products of `count` rows, the library's best first.
   std::vector<ProductAlgorithm> algorithms(std::int64_t count, int most);
   // See RunProduct and TimeProduct.

@@ -88,7 +88,7 @@ void ProductTable::probe(const Product& by, const CodedRows* codes, cudaStream_t
   runtime_.select();
   std::vector<std::vector<ProductAlgorithm>> candidates;
   for (const RowClass& rows : kRowClasses) {
-    const std::int64_t count = std::min({rows.most, kMostProbedRows, probe.most_rows()});
+    const std::int64_t count = std::min({rows.most, kMaxProbedRows, probe.max_rows()});
     candidates.push_back(count < rows.least ? std::vector<ProductAlgorithm>()
                                             : probe.algorithms(count, kCandidates));
   }
@@ -114,7 +114,7 @@ void ProductTable::probe(const Product& by, const CodedRows* codes, cudaStream_t
       return probe.time(count, algorithm);
     };
   std::vector<std::string> notes;
-  choice = choose_products(candidates, probe.most_rows(), batch_invariant_, run, near, notes, time);
+  choice = choose_products(candidates, probe.max_rows(), batch_invariant_, run, near, notes, time);
   for (const std::string& note : notes)
     log::warning("{}: {}: {}: {}", library_->description(), described(by), note, otherwise(by));
 }

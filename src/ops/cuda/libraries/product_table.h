@@ -28,7 +28,7 @@ struct RowClass {
 inline constexpr RowClass kRowClasses[] = {
     {1, 16}, {17, 64}, {65, 256}, {257, 1024}, {1025, std::int64_t{1} << 40}};
 inline constexpr std::size_t kRowClassCount = std::size(kRowClasses);
-inline constexpr std::int64_t kMostProbedRows = 2048;
+inline constexpr std::int64_t kMaxProbedRows = 2048;
 std::size_t row_class_of(std::int64_t rows);
 
 // One for each class; absent: the device's own kernel.
@@ -50,7 +50,7 @@ using NearOwn = std::function<bool(const ProductBits& theirs, const ProductBits&
 // nothing here.
 using TimeProduct = std::function<double(std::int64_t count, const ProductAlgorithm* algorithm)>;
 
-// Chooses among `candidates` (of each class, best first) by what `run` gives. `most_rows`: that it
+// Chooses among `candidates` (of each class, best first) by what `run` gives. `max_rows`: that it
 // can run at once. Default: in each class the first whose rows do not depend on their company and
 // are `near` the own kernel's; the own kernel in the first class, which reads the weight once and
 // does no more. Where `time` says that another one that will do, or the own kernel, is far quicker,
@@ -58,12 +58,12 @@ using TimeProduct = std::function<double(std::int64_t count, const ProductAlgori
 // besides, one row's bits are the same in all classes, and time does not count. `notes` gets a line
 // for each class that has candidates and none that will do, or one that is not near.
 ProductChoice choose_products(std::span<const std::vector<ProductAlgorithm>> candidates,
-                              std::int64_t most_rows, bool batch_invariant, const RunProduct& run,
+                              std::int64_t max_rows, bool batch_invariant, const RunProduct& run,
                               const NearOwn& near, std::vector<std::string>& notes,
                               const TimeProduct& time = {});
 inline constexpr double kClearlyQuicker = 1.4;
 // Of more rows a library is never far behind.
-inline constexpr std::int64_t kMostTimedRows = 256;
+inline constexpr std::int64_t kMaxTimedRows = 256;
 // So for results of `type`, which are sums over `in` products of a random x.
 struct ProductNearness {
   DType type = DType::kBf16;

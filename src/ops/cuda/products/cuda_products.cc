@@ -51,8 +51,8 @@ Result<void> CudaDevice::open_libraries(const CudaSettings& settings) {
 }
 
 void CudaDevice::use_library(std::unique_ptr<ProductLibrary> library, bool batch_invariant,
-                             const WideProducts& wide) {
-  wide_ = wide;
+                             const DequantizedProducts& dequantized) {
+  dequantized_ = dequantized;
   products_ = std::make_unique<ProductTable>(*runtime_, std::move(library), batch_invariant);
 }
 

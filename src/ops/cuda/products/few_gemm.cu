@@ -5,9 +5,9 @@
 namespace saccade::cuda {
 namespace {
 
-constexpr std::int64_t kMostRows = 16;
+constexpr std::int64_t kMaxRows = 16;
 // 16 bytes of x that a thread may have to normalise, one trip to the L2 cache after the other.
-constexpr std::int64_t kMostNormPacks = 16;
+constexpr std::int64_t kMaxNormPacks = 16;
 constexpr int kNormWarps = kNormBlock / 32;
 constexpr int kColsUnit = 128;  // of x in shared memory: whole stages of every tile
 
@@ -234,7 +234,7 @@ bool begins_aligned(const Rows& rows) {
 bool takes_few_gemm(const FewGemmKernelArgs& args) {
   const GemmKernelArgs& gemm = args.gemm;
   if (gemm.x.type != DType::kBf16 || gemm.weight.type != DType::kBf16 ||
-      gemm.y.type != DType::kBf16 || gemm.y.rows < 1 || gemm.y.rows > kMostRows ||
+      gemm.y.type != DType::kBf16 || gemm.y.rows < 1 || gemm.y.rows > kMaxRows ||
       !aligned(gemm.x, kPack) || !begins_aligned(gemm.weight))
     return false;
   if (args.gated && gemm.residual.data != nullptr) return false;
@@ -242,7 +242,7 @@ bool takes_few_gemm(const FewGemmKernelArgs& args) {
     const std::int64_t packs = gemm.y.rows * (gemm.x.cols / kPack);
     // What every GPU has (gemm_tiles.h).
     return shared_bytes<decltype(tile)>(args) <= 101376 &&
-           (args.norm == nullptr || packs <= kMostNormPacks * tile.kThreads);
+           (args.norm == nullptr || packs <= kMaxNormPacks * tile.kThreads);
   });
 }
 

@@ -15,13 +15,13 @@
 
 namespace saccade::cuda {
 
-constexpr int kMostSlices = 4;
+constexpr int kMaxSlices = 4;
 constexpr int kSliceUnit = 128;  // whole stages of every tile
 
 // Words of `in` in a slice; all of them where there is one slice.
 constexpr bool is_sliced(std::int64_t out) { return out < 3072; }
 constexpr std::int64_t slice_of(std::int64_t out, std::int64_t in) {
-  constexpr std::int64_t kUnits = std::int64_t{kMostSlices} * kSliceUnit;
+  constexpr std::int64_t kUnits = std::int64_t{kMaxSlices} * kSliceUnit;
   return is_sliced(out) ? (in + kUnits - 1) / kUnits * kSliceUnit : in;
 }
 
@@ -250,7 +250,7 @@ void launch_tiles(const GemmKernelArgs& args, const GemmGroups& groups,
 // 32 KB and more of the weight on its way to each. Tiles of many outputs leave room for a third
 // block there: 17,920 outputs, 2B's widest but one, are one wave. Wide tiles read x less often, 64
 // outputs an equal share of it at 64 rows.
-using FewTileOfSlices = Tile<16, 16, 16, 16, 64, 5, kMostSlices>;
+using FewTileOfSlices = Tile<16, 16, 16, 16, 64, 5, kMaxSlices>;
 using FewTile = Tile<16, 32, 16, 16, 128, 6>;
 using FewTileOfMany = Tile<16, 64, 16, 16, 128, 3>;
 using MidTile = Tile<64, 32, 32, 16, 64, 7>;

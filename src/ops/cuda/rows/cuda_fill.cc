@@ -2,12 +2,12 @@
 #include <algorithm>
 
 #include "ops/cuda/cuda_device.h"
-#include "ops/cuda/rows/make_numbers.h"
+#include "ops/cuda/rows/make_dummy_values.h"
 
 namespace saccade::cuda {
 namespace {
 
-MakeNumbersKernelArgs making(const StoredMatrix& matrix, const Rows& to, std::int64_t padded) {
+MakeDummyValuesArgs making(const StoredMatrix& matrix, const Rows& to, std::int64_t padded) {
   const std::int64_t row_step = matrix.turned ? 1 : matrix.stride;
   const std::int64_t col_step = matrix.turned ? matrix.stride : 1;
   return {.made = matrix.made,
@@ -31,7 +31,7 @@ bool CudaDevice::make_weight(std::span<const StoredMatrix> parts, const Rows& ro
   Rows part = rows;
   for (const StoredMatrix& matrix : parts) {
     part.rows = matrix.out();
-    launch_make_numbers(making(matrix, part, rows.stride), copies.launching());
+    launch_make_dummy_values(making(matrix, part, rows.stride), copies.launching());
     part.data = static_cast<std::byte*>(part.data) +
                 static_cast<std::size_t>(part.rows * part.stride) * size_of(part.type);
   }
@@ -45,7 +45,7 @@ void CudaStream::fill(const StoredMatrix& from, View to) {
   CHECK(from.out() == to.rows() && from.in() == to.cols(), "{} x {} numbers for {} x {}",
         from.out(), from.in(), to.rows(), to.cols());
   if (!to.empty()) forget_biases(to);
-  launch_make_numbers(making(from, rows_of(to), to.cols()), launching());
+  launch_make_dummy_values(making(from, rows_of(to), to.cols()), launching());
 }
 
 }  // namespace saccade::cuda

@@ -146,7 +146,7 @@ SACCADE_DEVICE int list_ranks(const Row& row, float floor, unsigned begin, unsig
     int at = 0;
     if (row.lane == 0) at = atomicAdd(&row.shared->count, __popc(votes));
     at = __shfl_sync(kFullWarp, at, 0) + __popc(votes & ((1U << row.lane) - 1));
-    if (!is || at >= kMostListed) return;
+    if (!is || at >= kMaxListed) return;
     row.shared->ranks[at] = rank;
     row.shared->tokens[at] = token;
   });
@@ -226,7 +226,7 @@ SACCADE_DEVICE int draw_likeliest(Row row, const SampleKernelRow& of, float floo
     floor = 0;
     const int count = list_ranks(row, floor, 0, 1);
     if (count == 1) return row.shared->tokens[0];
-    if (count <= kMostListed) row.listed = count;
+    if (count <= kMaxListed) row.listed = count;
   }
   enum Search { kRank, kMass, kDraw };
   Search search = by_rank ? kRank : of.top_p < 1 ? kMass : kDraw;
@@ -264,11 +264,11 @@ SACCADE_DEVICE int draw_likeliest(Row row, const SampleKernelRow& of, float floo
         const unsigned end = begin_of(window, bin.at + 1);
         int count = list_ranks(row, floor, 0, end);
         if (count == 1) return row.shared->tokens[0];
-        if (count <= kMostListed)
+        if (count <= kMaxListed)
           row.listed = count;
         else
           count = list_ranks(row, floor, at.at, end);
-        if (count <= kMostListed) among.listed = count;
+        if (count <= kMaxListed) among.listed = count;
       }
       window = next;
     }
@@ -304,7 +304,7 @@ SACCADE_DEVICE void list_likeliest(Row& row, int count) {
   if (bound < scan.total) {
     const Crossing bin = cross_bins(row, scan, bound);
     const int listed = list_ranks(row, kLeastScaled, 0, begin_of(whole_window(), bin.at + 1));
-    if (listed <= kMostListed) row.listed = listed;
+    if (listed <= kMaxListed) row.listed = listed;
   }
 }
 
@@ -352,7 +352,7 @@ SACCADE_DEVICE std::int32_t rank_of_token(const Row& row, int token) {
   return row.shared->count;
 }
 
-__global__ void __launch_bounds__(kMostThreads) sample_kernel(SampleKernelArgs args) {
+__global__ void __launch_bounds__(kMaxThreads) sample_kernel(SampleKernelArgs args) {
   SACCADE_SHARED(Shared, shared, 1);
   const SampleKernelRow& of = args.rows[blockIdx.x];
   Row row;
@@ -415,7 +415,7 @@ void launch_sample(const SampleKernelArgs& args, cudaStream_t stream) {
   if (args.count == 0) return;
   // A thread is worth its keep from eight logits on.
   unsigned threads = 128;
-  while (threads < kMostThreads && threads * 8 < args.logits.cols) threads *= 2;
+  while (threads < kMaxThreads && threads * 8 < args.logits.cols) threads *= 2;
   SACCADE_LAUNCH(sample_kernel, dim3(static_cast<unsigned>(args.count)), dim3(threads), 0, stream,
                  args);
 }

@@ -9,14 +9,14 @@ namespace saccade::cuda::sampling {
 
 using Mass = unsigned long long;
 
-constexpr int kMostThreads = 1024;
+constexpr int kMaxThreads = 1024;
 constexpr int kLanes = 32;
 // Logits that a thread has under way where little is done with each, and where there is an
 // exponential to compute.
 constexpr int kAhead = 8;
 constexpr int kAheadOfMasses = 4;
 constexpr int kBins = 2048;
-constexpr int kMostListed = 2048;
+constexpr int kMaxListed = 2048;
 // From so many lanes of one bin on, their sum is made before it is added: atomics on one address
 // come one after another.
 constexpr int kWorthASum = 8;
@@ -73,11 +73,11 @@ struct Shared {
   unsigned low[kBins];
   unsigned high[kBins];
   // Some of the row's tokens, in any order.
-  unsigned ranks[kMostListed];
-  int tokens[kMostListed];
-  Mass sums[kMostThreads / kLanes];
+  unsigned ranks[kMaxListed];
+  int tokens[kMaxListed];
+  Mass sums[kMaxThreads / kLanes];
   Crossing crossing;
-  Best bests[kMostThreads / kLanes];
+  Best bests[kMaxThreads / kLanes];
   int count;
   int found;
 };

@@ -16,7 +16,7 @@ using testing::fake_cublaslt;
 using testing::make_library_device;
 
 // Two bands of the weights below: of 128 outputs and of 24.
-constexpr WideProducts kTwoBands = {.band_bytes = 1};
+constexpr DequantizedProducts kTwoBands = {.band_bytes = 1};
 constexpr std::int64_t kOut = 152;
 constexpr std::int64_t kIn = 80;
 
@@ -30,7 +30,7 @@ struct After {
   DType type = DType::kBf16;
 };
 
-class WideCodes : public ::testing::Test {
+class DequantizedCodes : public ::testing::Test {
  protected:
   void SetUp() override { fake_cublaslt() = test::FakeCublasLt(); }
   void TearDown() override {
@@ -181,7 +181,7 @@ class WideCodes : public ::testing::Test {
   View x, bias, y;
 };
 
-TEST_F(WideCodes, ProductsAreNearThoseOfTheNumbers) {
+TEST_F(DequantizedCodes, ProductsAreNearThoseOfDequantised) {
   for (const Kind kind : kKinds) {
     put(kind, 300);
     for (const After& after :
@@ -195,7 +195,7 @@ TEST_F(WideCodes, ProductsAreNearThoseOfTheNumbers) {
   }
 }
 
-TEST_F(WideCodes, ProductsOfElevenHundredRows) {
+TEST_F(DequantizedCodes, ProductsOfElevenHundredRows) {
   put(Kind::kOrdered, 1100);
   for (const After& after : {After{.type = DType::kF32}, After{.bias = true, .residual = true}}) {
     fake_cublaslt().done.clear();
@@ -205,7 +205,7 @@ TEST_F(WideCodes, ProductsOfElevenHundredRows) {
 }
 
 // The choice is by class: 256 rows have the bits of a device without the library.
-TEST_F(WideCodes, FromTheFirstOfAClassOn) {
+TEST_F(DequantizedCodes, FromTheFirstOfAClassOn) {
   put(Kind::kAwq, 300, without_library());
   const auto own = multiply(3, 256);
   const auto more = multiply(3, 257);
@@ -217,7 +217,7 @@ TEST_F(WideCodes, FromTheFirstOfAClassOn) {
   EXPECT_NE(wide, more) << "weights are rounded there";
 }
 
-TEST_F(WideCodes, ARowHasItsBitsInAnyCompanyOfItsClass) {
+TEST_F(DequantizedCodes, ARowHasItsBitsInAnyCompanyOfItsClass) {
   put(Kind::kOrdered, 1030);
   const auto all = multiply(0, 1024);
   for (const std::int64_t count : {257, 271, 1000}) {
@@ -231,7 +231,7 @@ TEST_F(WideCodes, ARowHasItsBitsInAnyCompanyOfItsClass) {
 // By the own kernel, with the bits that it gives without a library: in a mode that promises one
 // row's bits in all classes, where no algorithm will do for a band, and for weights that are not
 // to be bf16.
-TEST_F(WideCodes, OthersAreTheOwnKernels) {
+TEST_F(DequantizedCodes, OthersAreTheOwnKernels) {
   const After after = {.bias = true, .residual = true};
   for (const Kind kind : {Kind::kAwq, Kind::kOrdered}) {
     put(kind, 300, without_library());
@@ -254,7 +254,7 @@ TEST_F(WideCodes, OthersAreTheOwnKernels) {
     put(kind, 300);
     expect_own("the last band has no algorithm");
     begin_anew();
-    fake_cublaslt().most_rows = 1024;
+    fake_cublaslt().max_rows = 1024;
     put(kind, 300);
     multiply(0, 300, after);
     EXPECT_EQ(by_library(), 2u);
@@ -262,7 +262,7 @@ TEST_F(WideCodes, OthersAreTheOwnKernels) {
 }
 
 // Rows that the library cannot take, though its algorithms were taken.
-TEST_F(WideCodes, RowsThatAreNotAlignedAreTheOwnKernels) {
+TEST_F(DequantizedCodes, RowsThatAreNotAlignedAreTheOwnKernels) {
   put(Kind::kAwq, 320, without_library());
   const auto own = [&] {
     GemmArgs args = gemm(0, 300, {});
@@ -277,7 +277,7 @@ TEST_F(WideCodes, RowsThatAreNotAlignedAreTheOwnKernels) {
 }
 
 // Probed, taken, and then refused: what was dequantised is multiplied all the same.
-TEST_F(WideCodes, ARefusalLaterIsTheOwnKernelsOverNumbers) {
+TEST_F(DequantizedCodes, ARefusalLaterIsTheOwnKernelsOverDequantised) {
   put(Kind::kOrdered, 300);
   fake_cublaslt().refuses = true;
   const After after = {.bias = true, .silu = true, .residual = true};
@@ -287,7 +287,7 @@ TEST_F(WideCodes, ARefusalLaterIsTheOwnKernelsOverNumbers) {
 
 // Scratch is taken when weights are packed: products take no more of the device's memory than the
 // library's workspace.
-TEST_F(WideCodes, ScratchIsThereBeforeKeysAndValuesAre) {
+TEST_F(DequantizedCodes, ScratchIsThereBeforeKeysAndValuesAre) {
   put(Kind::kAwq, 300,
       make_library_device({}, false,
                           {.late = true, .seed = 7, .total_bytes = std::int64_t{1} << 30}));
@@ -303,8 +303,8 @@ TEST_F(WideCodes, ScratchIsThereBeforeKeysAndValuesAre) {
 
 // Steps that are kept and become graphs hold the widening too, where rows of decode are many
 // enough.
-TEST_F(WideCodes, AreKeptInGraphs) {
-  constexpr WideProducts kFewRows = {.least_rows = 17, .band_bytes = 1};
+TEST_F(DequantizedCodes, AreKeptInGraphs) {
+  constexpr DequantizedProducts kFewRows = {.least_rows = 17, .band_bytes = 1};
   const After after = {.bias = true, .silu = true, .residual = false};
   put(Kind::kOrdered, 100, make_library_device(kFewRows));
   const auto want = multiply(5, 90, after);
@@ -326,11 +326,11 @@ TEST_F(WideCodes, AreKeptInGraphs) {
   EXPECT_EQ(results(), want);
 }
 
-TEST(WideProducts, BeginWhereWideningPays) {
+TEST(DequantizedProducts, BeginWhereWideningPays) {
   // 4.5 bytes at 4.3e12 a second are the flops of so many rows at 788e12, twice.
   EXPECT_NEAR(even_rows(4.5, 0.5), 412, 1);
   EXPECT_NEAR(even_rows(5, 0.5), 458, 1);
-  EXPECT_EQ(WideProducts().least_rows, 257);
+  EXPECT_EQ(DequantizedProducts().least_rows, 257);
 }
 
 }  // namespace

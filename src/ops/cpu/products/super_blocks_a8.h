@@ -1,4 +1,4 @@
-// Products of rows of bytes with SuperBlocks (ops/formats/block_codes.h): what codes_by_bytes.h is
+// Products of int8 activations with SuperBlocks (ops/formats/block_codes.h): what w4a8.h is
 // for groups that have a scale and a zero each.
 //
 // Of a block's units the sums of products times their scales are an integer, and so are the sums of
@@ -26,7 +26,7 @@ struct SuperBlockLayout {
 };
 
 template <typename V, typename D>
-struct SuperBlocksByBytes {
+struct SuperBlocksA8 {
   using F = typename V::F;
   using I = typename D::I;
   using Words = CodeWordSums<V, D>;
@@ -37,7 +37,7 @@ struct SuperBlocksByBytes {
   static I widen(const std::byte* p) { return D::widen(reinterpret_cast<const std::uint8_t*>(p)); }
 
   template <int R, int N>
-  static void tile(const CodeByteArgs& args, Index row, Index panel) {
+  static void tile(const W4A8Args& args, Index row, Index panel) {
     typename Words::template RowPointers<R> x(
         reinterpret_cast<const std::uint8_t*>(args.x) + row * args.x_stride + args.begin,
         args.x_stride);
@@ -58,7 +58,7 @@ struct SuperBlocksByBytes {
 
  private:
   template <int R, int N>
-  static void end_block(const I (&whole)[R][N], const CodeByteArgs& args, Index row, Index panel,
+  static void end_block(const I (&whole)[R][N], const W4A8Args& args, Index row, Index panel,
                         Index at, const std::byte* block) {
     const std::int32_t* const x_sums =
         args.x_sums + row * args.x_sums_stride + at * SuperBlock::kUnits;

@@ -1,11 +1,11 @@
-// Products of rows of bytes with codes of four bits on tiles of bytes: CodesByBytes::multiply
-// (codes_by_bytes.h) to the bit, for a matrix unit T, a vector type V of sixteen floats and a set D
+// W4A8 (int8 activations by 4-bit weights) on tiles of a matrix unit: W4A8::multiply
+// (w4a8.h) to the bit, for a matrix unit T, a vector type V of sixteen floats and a set D
 // of operations on as many words. Included by the translation unit of that unit alone, and by a
 // test that has a unit in software.
 //
 // A panel's codes become bytes once, less their zeros, which fit (-16 to 15), and lie in the
 // first-level cache while all rows pass. A lane's word of eight codes is a low and a high half of
-// its bytes, two rows of a tile, so that x lies as CodesByBytes::round_row leaves it. A tile's sums
+// its bytes, two rows of a tile, so that x lies as W4A8::round_row leaves it. A tile's sums
 // leave the unit after each group of inputs, as exact integers; they become f32 and get their
 // scales by vectors, two groups at a time, while the unit is at the next two.
 //
@@ -26,10 +26,10 @@
 namespace saccade::cpu {
 
 template <typename V, typename D, typename T>
-class CodeByteTiles {
+class W4A8Tiles {
  public:
   // Of an odd row tile, or panel, the unit multiplies the same one twice.
-  static void multiply(const CodeByteTileArgs& args) {
+  static void multiply(const W4A8TileArgs& args) {
     [[maybe_unused]] const typename T::Session session;
     const Index depth = args.depth_tiles;
     float* const scales = reinterpret_cast<float*>(args.room + 2 * depth * kTileBytes);
@@ -51,12 +51,12 @@ class CodeByteTiles {
   // A row of c, by the row's scale.
   static void scale_row(const float* c, Index panels, Index row, float scale, float* out) {
     const Index pairs = (panels + 1) / 2;
-    const float* from = c + row / (2 * kLanes) * pairs * kSums * kTileNumbers +
-                        row / kLanes % 2 * 2 * kTileNumbers + row % kLanes * kLanes;
+    const float* from = c + row / (2 * kLanes) * pairs * kSums * kTileValues +
+                        row / kLanes % 2 * 2 * kTileValues + row % kLanes * kLanes;
     const F by = V::set(scale);
     for (Index panel = 0; panel < panels; ++panel, out += kLanes) {
       V::store(out, by * V::load(from));
-      from += panel % 2 == 0 ? kTileNumbers : (kSums - 1) * kTileNumbers;
+      from += panel % 2 == 0 ? kTileValues : (kSums - 1) * kTileValues;
     }
   }
 
@@ -70,7 +70,7 @@ class CodeByteTiles {
   static constexpr Index kWordBytes = 64;                   // of sixteen lanes
   static constexpr Index kCodeBytes = kWords * kWordBytes;  // of a tile
   static constexpr Index kSums = 4;                         // tiles: two of rows by two of panels
-  static constexpr Index kTileNumbers = 16 * kLanes;
+  static constexpr Index kTileValues = 16 * kLanes;
   // Of a group: the scales of two panels, then their lifts.
   static constexpr Index kGroupScales = 4 * kLanes;
 
@@ -117,14 +117,14 @@ class CodeByteTiles {
   // becomes of their sums. Two at a time, as each number of c that is read and written for them is
   // read and written once.
   struct Groups {
-    std::int32_t* sums;  // [2][kSums][kTileNumbers]
+    std::int32_t* sums;  // [2][kSums][kTileValues]
     Place place;
   };
-  static constexpr Index kGroupSums = kSums * kTileNumbers;
+  static constexpr Index kGroupSums = kSums * kTileValues;
 
   // `groups`: where their sums are, a c that is no one's, and all scales.
   template <typename Sums>
-  static void multiply_rows(const CodeByteTileArgs& args, Index panel, Groups groups) {
+  static void multiply_rows(const W4A8TileArgs& args, Index panel, Groups groups) {
     const Place first = groups.place;
     const Index depth = args.depth_tiles;
     const Index group_tiles = (args.w.group + kDepth - 1) / kDepth;
@@ -152,13 +152,13 @@ class CodeByteTiles {
     finish<Sums>(groups);
   }
 
-  static Index end_of(const CodeByteTileArgs& args, Index group, Index end) {
+  static Index end_of(const W4A8TileArgs& args, Index group, Index end) {
     const Index stop = ((group + 1) * args.w.group + kDepth - 1) / kDepth;
     return stop < end ? stop : end;
   }
 
   // Whether all lifts are finite.
-  static bool unpack(const CodeByteTileArgs& args, Index panel, std::byte* to, float* scales) {
+  static bool unpack(const W4A8TileArgs& args, Index panel, std::byte* to, float* scales) {
     bool finite = true;
     const std::byte* const from = args.w.weights + panel * args.w.panel_stride;
     const std::byte* codes = from + args.w.codes + args.begin * kCodeBytes;
@@ -213,21 +213,21 @@ class CodeByteTiles {
   template <int kTile, typename Sums>
   [[gnu::always_inline]] static void take(std::int32_t* sums) {
     asm volatile("" : "+r"(sums));
-    T::template store<kTile>(sums + kTile * kTileNumbers);
+    T::template store<kTile>(sums + kTile * kTileValues);
     Sums::template begin<kTile>();
   }
   template <int kTile, typename Sums>
   [[gnu::always_inline]] static void add(const std::int32_t* sums, float* c, const float* scales) {
-    const std::int32_t* const first = sums + kTile * kTileNumbers;
+    const std::int32_t* const first = sums + kTile * kTileValues;
     const std::int32_t* const second = first + kGroupSums;
-    c += kTile * kTileNumbers;
+    c += kTile * kTileValues;
     scales += kTile % 2 * kLanes;
     const F scale = V::load(scales);
     const F lift = V::load(scales + 2 * kLanes);
     const F next_scale = V::load(scales + kGroupScales);
     const F next_lift = V::load(scales + kGroupScales + 2 * kLanes);
 #pragma GCC unroll 16
-    for (Index i = 0; i < kTileNumbers; i += kLanes) {
+    for (Index i = 0; i < kTileValues; i += kLanes) {
       const F sum = V::load(c + i) + Sums::value(first + i, scale, lift);
       V::store(c + i, sum + Sums::value(second + i, next_scale, next_lift));
     }
@@ -235,7 +235,7 @@ class CodeByteTiles {
   template <typename Sums>
   static void finish(const Groups& groups) {
     each_sum([&](auto n) {
-      T::template store<n.kNumber>(groups.sums + kGroupSums + n.kNumber * kTileNumbers);
+      T::template store<n.kNumber>(groups.sums + kGroupSums + n.kNumber * kTileValues);
       add<n.kNumber, Sums>(groups.sums, groups.place.c, groups.place.scales);
     });
   }
@@ -340,17 +340,17 @@ class CodeByteTiles {
     each_sum([&](auto n) {
       constexpr int kTile = n.kNumber;
       T::template store<kTile>(sums);
-      float* const to = place.c + kTile * kTileNumbers;
+      float* const to = place.c + kTile * kTileValues;
       const float* const scales = place.scales + kTile % 2 * kLanes;
       const F scale = V::load(scales);
       const F lift = V::load(scales + 2 * kLanes);
-      for (Index i = 0; i < kTileNumbers; i += kLanes)
+      for (Index i = 0; i < kTileValues; i += kLanes)
         V::store(to + i, V::load(to + i) + Sums::value(sums + i, scale, lift));
     });
   }
 
   // A pair of row tiles asks for its share of the codes that are next.
-  static void ask_ahead(const CodeByteTileArgs& args, Index panel, Index row) {
+  static void ask_ahead(const W4A8TileArgs& args, Index panel, Index row) {
     constexpr Index kLine = 64;
     const bool inside = panel + 2 < args.w.panels;
     const std::byte* const next = inside ? args.w.weights + (panel + 2) * args.w.panel_stride +

@@ -1,8 +1,8 @@
-// The loop that multiplies rows of bytes by codes of four bits on a matrix unit, with a unit in
+// The loop that multiplies int8 activations by 4-bit weights on a matrix unit, with a unit in
 // software, so that it is tested where there is none: the definition's sums to the bit, over depths
 // that end within a tile and a group, in any steps, over odd numbers of rows and panels, for tiles
 // of 64 inputs and of 32 and scales that are anything.
-#include "ops/cpu/products/code_byte_tiles.h"
+#include "ops/cpu/products/w4a8_tiles.h"
 
 #include <algorithm>
 #include <bit>
@@ -155,7 +155,7 @@ struct SoftUnit {
 };
 
 template <std::int64_t kInputs>
-using Tiles = CodeByteTiles<SoftVec, SoftBytes, SoftUnit<kInputs>>;
+using Tiles = W4A8Tiles<SoftVec, SoftBytes, SoftUnit<kInputs>>;
 
 // Rows of random bytes, as they are and as tiles. Of each row's inputs from `zeros` on, 32 are
 // zero.
@@ -223,10 +223,10 @@ void expect_definition(const StoredMatrix& matrix, std::int64_t rows, std::int64
   const std::int64_t group_tiles = (weight->group() + inputs - 1) / inputs;
   const std::int64_t step = std::min(x.depth_tiles, step_groups * group_tiles);
   constexpr float kOld = 3;  // of earlier use
-  std::vector<float> c(static_cast<std::size_t>(CodeByteTileArgs::numbers(rows, weight->panels())),
+  std::vector<float> c(static_cast<std::size_t>(W4A8TileArgs::floats(rows, weight->panels())),
                        kOld);
-  std::vector<std::byte> room(static_cast<std::size_t>(CodeByteTileArgs::room_bytes(step, inputs)));
-  CodeByteTileArgs args;
+  std::vector<std::byte> room(static_cast<std::size_t>(W4A8TileArgs::room_bytes(step, inputs)));
+  W4A8TileArgs args;
   args.w = weight->panels(0, weight->panels());
   args.words = (in + 31) / 32 * 4;
   args.tile_inputs = inputs;
@@ -254,7 +254,7 @@ void expect_definition(const StoredMatrix& matrix, std::int64_t rows, std::int64
   }
 }
 
-TEST(CodeByteTiles, GiveTheDefinitionsSumsInAnySteps) {
+TEST(W4A8Tiles, GiveTheDefinitionsSumsInAnySteps) {
   using Format = StoredMatrix::Format;
   const CodesShape shapes[] = {
       {8, 64, 64},
@@ -284,7 +284,7 @@ TEST(CodeByteTiles, GiveTheDefinitionsSumsInAnySteps) {
 }
 
 // Negative, so that sums of nothing are a negative zero; too large to be lifted; none at all.
-TEST(CodeByteTiles, TakeAnyScales) {
+TEST(W4A8Tiles, TakeAnyScales) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const float some[] = {-0.01F, 0.02F, -1e-7F, 0, 6e4F};
   for (const DType type : {DType::kF16, DType::kBf16, DType::kF32}) {
@@ -310,7 +310,7 @@ TEST(CodeByteTiles, TakeAnyScales) {
 }
 
 // All of x is nothing, and so is what comes of it: no negative zero.
-TEST(CodeByteTiles, SumsOfNothingAreZero) {
+TEST(W4A8Tiles, SumsOfNothingAreZero) {
   const Codes codes({24, 32, 32, StoredMatrix::Format::kGptq, DType::kF16});
   StoredMatrix matrix = codes.matrix();
   matrix.rounds_activations = true;
@@ -352,7 +352,7 @@ void expect_super_blocks(const StoredMatrix& matrix, std::int64_t rows, std::int
       split_sums(sums, to + (kTiles - 1) * 1024 + row % 16 * 64);
     }
   }
-  std::vector<float> c(static_cast<std::size_t>(CodeByteTileArgs::numbers(rows, weight->panels())),
+  std::vector<float> c(static_cast<std::size_t>(W4A8TileArgs::floats(rows, weight->panels())),
                        3);  // of earlier use
   std::vector<std::byte> room(static_cast<std::size_t>(SuperBlockTileArgs::room_bytes(step)));
   SuperBlockTileArgs args;

@@ -1,5 +1,5 @@
-// When a weight that is kept as codes is dequantised (widen_codes.h) for a library's product, and
-// how much of it at once.
+// When a weight that is kept as codes is dequantised (dequantize_codes.h) for a library's product,
+// and how much of it at once.
 #pragma once
 
 #include <cstddef>
@@ -24,17 +24,17 @@ inline constexpr double kOwnShare = 0.5;
 
 // By whole classes of row counts, so that a row's bits are the same in all of one: the first class
 // whose middle is beyond that.
-constexpr std::int64_t usual_wide_rows() {
+constexpr std::int64_t usual_dequantized_rows() {
   const double even = even_rows(5, kOwnShare);
   std::size_t at = 0;
   while (static_cast<double>(kRowClasses[at].least + kRowClasses[at].most) / 2 < even) ++at;
   return kRowClasses[at].least;
 }
-static_assert(usual_wide_rows() == 257);
+static_assert(usual_dequantized_rows() == 257);
 
-struct WideProducts {
+struct DequantizedProducts {
   // The least of a class.
-  std::int64_t least_rows = usual_wide_rows();
+  std::int64_t least_rows = usual_dequantized_rows();
   // Of bf16 in scratch, a lane. Each band's product ends with tiles that do not fill the GPU: the
   // larger bands are, the fewer such ends.
   std::size_t band_bytes = std::size_t{128} << 20;
@@ -42,10 +42,10 @@ struct WideProducts {
 
 // Outputs [0, rows) and those that are left behind whole bands of as many: their shapes, without
 // memory.
-struct WideBands {
+struct DequantizedBands {
   Rows whole;
   Rows last;
 };
-WideBands wide_bands(const CodedRows& weight, std::size_t band_bytes);
+DequantizedBands dequantized_bands(const CodedRows& weight, std::size_t band_bytes);
 
 }  // namespace saccade::cuda

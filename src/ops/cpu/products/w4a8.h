@@ -1,5 +1,5 @@
-// Products of rows of bytes with codes of four bits, for a vector type V of floats and a set D of
-// instructions for bytes (int8_kernels.h): see CodeByteKernels in kernels.h.
+// W4A8: products of int8 activations with 4-bit weights, for a vector type V of floats and a set D
+// of instructions for bytes (int8_kernels.h): see W4A8Kernels in kernels.h.
 //
 // Four bits and a mask are four bytes of a lane, and four more are behind them: of a word's eight
 // inputs the even ones, then the odd ones. Rows of x lie in that order, so that nothing else is
@@ -12,12 +12,12 @@
 #include "ops/cpu/products/code_words.h"
 #include "ops/cpu/products/four_bit_scales.h"
 #include "ops/cpu/products/int8_kernels.h"
-#include "ops/cpu/products/super_blocks_by_bytes.h"
+#include "ops/cpu/products/super_blocks_a8.h"
 
 namespace saccade::cpu {
 
 template <typename V, typename D>
-struct CodesByBytes {
+struct W4A8 {
   using F = typename V::F;
   using I = typename D::I;
   using Words = CodeWordSums<V, D>;
@@ -52,7 +52,7 @@ struct CodesByBytes {
 
   // sum = -zero * sum of x
   template <int R, int N>
-  static void begin_group(I (&sum)[R][N], const CodeByteArgs& args, Index row, Index panel,
+  static void begin_group(I (&sum)[R][N], const W4A8Args& args, Index row, Index panel,
                           Index group) {
 #pragma GCC unroll 4
     for (int n = 0; n < N; ++n) {
@@ -66,7 +66,7 @@ struct CodesByBytes {
   }
 
   template <int R, int N>
-  static void end_group(const I (&sum)[R][N], const CodeByteArgs& args, Index row, Index panel,
+  static void end_group(const I (&sum)[R][N], const W4A8Args& args, Index row, Index panel,
                         Index group) {
 #pragma GCC unroll 4
     for (int n = 0; n < N; ++n) {
@@ -82,7 +82,7 @@ struct CodesByBytes {
   }
 
   template <int R, int N>
-  static void tile(const CodeByteArgs& args, Index row, Index panel) {
+  static void tile(const W4A8Args& args, Index row, Index panel) {
     typename Words::template RowPointers<R> x(
         reinterpret_cast<const std::uint8_t*>(args.x) + row * args.x_stride + args.begin,
         args.x_stride);
@@ -102,18 +102,18 @@ struct CodesByBytes {
 
   // The tile of `rows` rows, 1 <= rows <= R.
   template <int N, int R>
-  static void tile_of(Index rows, const CodeByteArgs& args, Index row, Index panel) {
+  static void tile_of(Index rows, const W4A8Args& args, Index row, Index panel) {
     if (rows != R) {
       if constexpr (R > 1) tile_of<N, R - 1>(rows, args, row, panel);
     } else if (args.w.super_blocks) {
-      SuperBlocksByBytes<V, D>::template tile<R, N>(args, row, panel);
+      SuperBlocksA8<V, D>::template tile<R, N>(args, row, panel);
     } else {
       tile<R, N>(args, row, panel);
     }
   }
 
   // Panels outside, rows inside. Few rows take four panels at a time: their sums hide latency.
-  static void multiply(const CodeByteArgs& args) {
+  static void multiply(const W4A8Args& args) {
     const Index tiles = (args.rows + kTileRows - 1) / kTileRows;
     Index panel = 0;
     if (args.rows <= kWideRows) {
@@ -134,8 +134,8 @@ struct CodesByBytes {
     }
   }
 
-  static constexpr CodeByteKernels table() {
-    CodeByteKernels table;
+  static constexpr W4A8Kernels table() {
+    W4A8Kernels table;
     table.round_row = round_row;
     table.multiply = multiply;
     return table;

@@ -3,7 +3,7 @@
 // from there rows leave 16 bytes a thread, neighbours beside each other. Every byte of codes is
 // read once and every byte of numbers written once: the kernel's roof.
 #include "ops/cuda/codes/code_forms.h"
-#include "ops/cuda/codes/widen_codes.h"
+#include "ops/cuda/codes/dequantize_codes.h"
 
 namespace saccade::cuda {
 namespace {
@@ -51,7 +51,7 @@ struct GroupWalk {
 
 template <typename Form, bool kOrdered>
 __global__ void __launch_bounds__(kThreads)
-    widen_codes_kernel(WidenCodesKernelArgs args, int span, int spans) {
+    dequantize_codes_kernel(DequantizeCodesArgs args, int span, int spans) {
   SACCADE_DYNAMIC_SHARED(Bf16, shared);
   constexpr int kItems = Form::kChunkBytes / 16;     // of a chunk
   constexpr int kQuads = kItemWords / Form::kWords;  // of an item
@@ -109,11 +109,11 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <typename Form, bool kOrdered>
-void launch_form(const WidenCodesKernelArgs& args, cudaStream_t stream) {
+void launch_form(const DequantizeCodesArgs& args, cudaStream_t stream) {
   const auto chunks = static_cast<int>((args.weight.cols + kCodeChunk - 1) / kCodeChunk);
   const int span = kOrdered || chunks < kSpanChunks ? chunks : kSpanChunks;
   const int spans = (chunks + span - 1) / span;
-  SACCADE_LAUNCH((widen_codes_kernel<Form, kOrdered>),
+  SACCADE_LAUNCH((dequantize_codes_kernel<Form, kOrdered>),
                  dim3(static_cast<unsigned>(args.to.rows * spans)), dim3(kThreads),
                  static_cast<std::size_t>(span) * kChunkStride * sizeof(Bf16), stream, args, span,
                  spans);
@@ -121,7 +121,7 @@ void launch_form(const WidenCodesKernelArgs& args, cudaStream_t stream) {
 
 }  // namespace
 
-void launch_widen_codes(const WidenCodesKernelArgs& args, cudaStream_t stream) {
+void launch_dequantize_codes(const DequantizeCodesArgs& args, cudaStream_t stream) {
   if (args.to.rows == 0 || args.weight.cols == 0) return;
   const bool ordered = args.weight.order != nullptr;
   if (args.weight.form == CodeForm::kE4m3)

@@ -1,6 +1,6 @@
 // Weights of codes dequantised to bf16, on the emulated device: to the bit what a host reads of the
 // checkpoint and rounds, whatever the form, in any band, and nothing beside it.
-#include "ops/cuda/codes/widen_codes.h"
+#include "ops/cuda/codes/dequantize_codes.h"
 
 #include <gtest/gtest.h>
 
@@ -63,7 +63,7 @@ std::vector<StoredForm> all_forms(Stored& stored) {
   return all;
 }
 
-TEST(WidenCodes, GivesTheHostsNumbersRounded) {
+TEST(DequantizeCodes, GivesTheHostsNumbersRounded) {
   Stored stored(11);
   const auto device = device_in_reach();
   for (const StoredForm& form : all_forms(stored)) {
@@ -81,7 +81,7 @@ TEST(WidenCodes, GivesTheHostsNumbersRounded) {
     const std::int64_t in = weight->in();
     for (const auto& [first, end] : {std::pair{std::int64_t{0}, out}, {out / 3, out / 3 + 2}}) {
       WideRows to(end - first, in);
-      launch_widen_codes({*codes, first, to.view()}, nullptr);
+      launch_dequantize_codes({*codes, first, to.view()}, nullptr);
       for (std::int64_t row = 0; row < to.rows; ++row) {
         for (std::int64_t col = 0; col < to.stride; ++col) {
           const std::uint16_t want =
@@ -97,7 +97,7 @@ TEST(WidenCodes, GivesTheHostsNumbersRounded) {
 }
 
 // All of E4M3 but NaN; and all of four bits over all zeros.
-TEST(WidenCodes, EveryCode) {
+TEST(DequantizeCodes, EveryCode) {
   Stored stored(12);
   const auto device = device_in_reach();
   const StoredMatrix bytes = stored.e4m3(1, 256, 1, 256);
@@ -113,7 +113,8 @@ TEST(WidenCodes, EveryCode) {
   for (const StoredMatrix& matrix : {bytes, nibbles}) {
     const auto weight = device->pack({&matrix, 1}, DType::kBf16);
     WideRows to(matrix.out(), matrix.in());
-    launch_widen_codes({*static_cast<const CudaWeight&>(*weight).codes(), 0, to.view()}, nullptr);
+    launch_dequantize_codes({*static_cast<const CudaWeight&>(*weight).codes(), 0, to.view()},
+                            nullptr);
     const std::vector<float> numbers = numbers_of(matrix);
     for (std::int64_t i = 0; i < std::ssize(numbers); ++i)
       ASSERT_EQ(to.at(i / to.cols, i % to.cols), to_bf16(numbers[static_cast<std::size_t>(i)]).bits)
@@ -122,14 +123,15 @@ TEST(WidenCodes, EveryCode) {
 }
 
 // As in products by the own kernel: an output with a code that is none is none.
-TEST(WidenCodes, WhatIsNoNumberStaysInItsOutput) {
+TEST(DequantizeCodes, WhatIsNoNumberStaysInItsOutput) {
   Stored stored(13);
   const auto device = device_in_reach();
   const StoredMatrix matrix = stored.e4m3(6, 70, 6, 70);
   stored.bytes_of(matrix.codes)[2 * 70 + 69] = std::byte{0x7f};
   const auto weight = device->pack({&matrix, 1}, DType::kBf16);
   WideRows to(6, 70);
-  launch_widen_codes({*static_cast<const CudaWeight&>(*weight).codes(), 0, to.view()}, nullptr);
+  launch_dequantize_codes({*static_cast<const CudaWeight&>(*weight).codes(), 0, to.view()},
+                          nullptr);
   for (std::int64_t row = 0; row < 6; ++row) {
     for (std::int64_t col = 0; col < 70; ++col)
       EXPECT_EQ(std::isnan(to_float(Bf16{to.at(row, col)})), row == 2) << row << " " << col;
@@ -137,7 +139,7 @@ TEST(WidenCodes, WhatIsNoNumberStaysInItsOutput) {
   }
 }
 
-TEST(WideBands, CoverAWeightEvenly) {
+TEST(DequantizedBands, CoverAWeightEvenly) {
   struct Case {
     std::int64_t out, in, whole, last;
   };
@@ -150,7 +152,7 @@ TEST(WideBands, CoverAWeightEvenly) {
     CodedRows weight;
     weight.rows = each.out;
     weight.cols = each.in;
-    const WideBands bands = wide_bands(weight, WideProducts().band_bytes);
+    const DequantizedBands bands = dequantized_bands(weight, DequantizedProducts().band_bytes);
     EXPECT_EQ(bands.whole.rows, each.whole) << each.out;
     EXPECT_EQ(bands.last.rows, each.last) << each.out;
     EXPECT_EQ((each.out - bands.last.rows) % bands.whole.rows, 0);

@@ -14,7 +14,6 @@ namespace {
 constexpr std::int64_t kRowBlock = 252;
 constexpr std::int64_t kColBlock = 256;
 constexpr std::int64_t kDepthBlock = 512;
-constexpr std::int64_t kMostRows = 4096;  // rounded at a time: bounds the scratch
 constexpr std::int64_t kUnit = 32;
 constexpr std::int64_t kLine = 64;
 // Up to here vectors take as long as tiles, or less.
@@ -30,7 +29,7 @@ struct Codes {
 
 struct Multipliers {
   const Kernels& kernels;
-  const CodeByteKernels& codes;
+  const W4A8Kernels& codes;
 };
 
 // c [block.rows, block.panels * lanes] = the rows of x, with their scales, times panels of the
@@ -39,7 +38,7 @@ void multiply(const Multipliers& by, const FourBitWeight& weight, const Codes& x
               const Block& block, bool few, float* c) {
   const std::int64_t lanes = by.kernels.lanes;
   const std::int64_t groups = weight.groups();
-  CodeByteArgs some;
+  W4A8Args some;
   some.x = x.codes + block.row * x.stride;
   some.x_stride = x.stride;
   some.x_sums = x.sums + block.row * groups;
@@ -82,8 +81,8 @@ void CpuStream::each_code_block(View x, const FourBitWeight& weight, std::int64_
   codes.scales = reinterpret_cast<float*>(codes.sums + rows * groups);
   each_row(rows, weight.in(), [&](std::int64_t row) {
     codes.scales[row] =
-        code_bytes_.round_row(x.row<float>(row), weight.in(), weight.group(),
-                              codes.codes + row * codes.stride, codes.sums + row * groups);
+        w4a8_.round_row(x.row<float>(row), weight.in(), weight.group(),
+                        codes.codes + row * codes.stride, codes.sums + row * groups);
   });
   const bool few = rows <= kFewRows;
   const Blocks blocks{
@@ -94,29 +93,29 @@ void CpuStream::each_code_block(View x, const FourBitWeight& weight, std::int64_
   });
 }
 
-void CpuStream::gemm_codes_by_bytes(const GemmArgs& args, const FourBitWeight& weight) {
+void CpuStream::gemm_w4a8(const GemmArgs& args, const FourBitWeight& weight) {
   if (args.x.rows() > kVectorRows && codes_on_tiles()) return gemm_byte_tiles(args);
-  for (std::int64_t top = 0; top < args.x.rows(); top += kMostRows) {
-    const View some = args.x.row_range(top, std::min(top + kMostRows, args.x.rows()));
+  for (std::int64_t top = 0; top < args.x.rows(); top += kMaxRows) {
+    const View some = args.x.row_range(top, std::min(top + kMaxRows, args.x.rows()));
     each_code_block(
         some, weight, 1, [&](const Codes& x, const Block& block, bool few, Scratch& scratch) {
           const std::int64_t stride = block.panels * kernels_.lanes;
           float* const c = scratch.reserve<float>(block.rows * stride);
-          multiply({kernels_, code_bytes_}, weight, x, block, few, c);
+          multiply({kernels_, w4a8_}, weight, x, block, few, c);
           finish_block(kernels_, args, {top + block.row, block.rows, block.panel, block.panels}, c,
                        stride);
         });
   }
 }
 
-void CpuStream::gate_codes_by_bytes(const MlpArgs& args, const FourBitWeight& weight) {
+void CpuStream::gate_w4a8(const MlpArgs& args, const FourBitWeight& weight) {
   each_code_block(
       args.x, weight, 2, [&](const Codes& x, const Block& block, bool few, Scratch& scratch) {
         const std::int64_t stride = block.panels * kernels_.lanes;
         float* const gate = scratch.reserve<float>(2 * block.rows * stride);
         float* const up = gate + block.rows * stride;
-        multiply({kernels_, code_bytes_}, weight, x, block, few, gate);
-        multiply({kernels_, code_bytes_}, weight, x,
+        multiply({kernels_, w4a8_}, weight, x, block, few, gate);
+        multiply({kernels_, w4a8_}, weight, x,
                  {block.row, block.rows, weight.panels() / 2 + block.panel, block.panels}, few, up);
         for (std::int64_t row = 0; row < block.rows; ++row)
           gate_row(kernels_, args, block.row + row, block.panel * kernels_.lanes,

@@ -1,10 +1,10 @@
 // Made-up weights: what they are, and that every device makes the same, whole or in windows.
-#include "ops/formats/made_numbers.h"
+#include "ops/formats/dummy_values.h"
 
 #include <cmath>
 #include <vector>
 
-#include "ops/formats/made_rows.h"
+#include "ops/formats/dummy_rows.h"
 #include "tests/ops/devices.h"
 
 namespace saccade {
@@ -12,10 +12,10 @@ namespace {
 
 using MadeWeights = EveryCpu;
 
-constexpr MadeNumbers kMade = {0x1234567890abcdefULL, 0, 0.25f};
+constexpr DummyValues kMade = {0x1234567890abcdefULL, 0, 0.25f};
 
 StoredMatrix made_matrix(std::int64_t out, std::int64_t in, bool turned = false,
-                         MadeNumbers made = kMade) {
+                         DummyValues made = kMade) {
   StoredMatrix matrix;
   matrix.format = StoredMatrix::Format::kMade;
   matrix.stored_out = matrix.out_end = out;
@@ -27,21 +27,21 @@ StoredMatrix made_matrix(std::int64_t out, std::int64_t in, bool turned = false,
 }
 
 // What was published of splitmix64: checkpoints that were written are to stay what they are.
-TEST(MadeNumbers, AreSplitmix64) {
-  EXPECT_EQ(made_word(0, 0), 0xe220a8397b1dcdafULL);
-  EXPECT_EQ(made_word(0, 1), 0x6e789e6aa1b965f4ULL);
-  EXPECT_EQ(made_word(1234567, 0), 6457827717110365317ULL);
+TEST(DummyValues, AreSplitmix64) {
+  EXPECT_EQ(dummy_word(0, 0), 0xe220a8397b1dcdafULL);
+  EXPECT_EQ(dummy_word(0, 1), 0x6e789e6aa1b965f4ULL);
+  EXPECT_EQ(dummy_word(1234567, 0), 6457827717110365317ULL);
   // 0xcdaf of sixteen bits, signed.
-  EXPECT_EQ(made_number({0, 1, 0.5f}, 0), 1 + 0.5f * (0xcdaf - 0x10000) / 32768.0f);
-  EXPECT_EQ(made_number({0, 0, 1}, 3), (0xe220 - 0x10000) / 32768.0f);
+  EXPECT_EQ(dummy_value({0, 1, 0.5f}, 0), 1 + 0.5f * (0xcdaf - 0x10000) / 32768.0f);
+  EXPECT_EQ(dummy_value({0, 0, 1}, 3), (0xe220 - 0x10000) / 32768.0f);
 }
 
-TEST(MadeNumbers, AreSpreadEvenly) {
+TEST(DummyValues, AreSpreadEvenly) {
   double sum = 0;
   double squares = 0;
   constexpr std::int64_t kCount = 100'000;
   for (std::int64_t i = 0; i < kCount; ++i) {
-    const double value = made_number(kMade, i);
+    const double value = dummy_value(kMade, i);
     ASSERT_LE(std::abs(value), 0.25);
     sum += value;
     squares += value * value;
@@ -51,15 +51,15 @@ TEST(MadeNumbers, AreSpreadEvenly) {
 }
 
 // Many at a time are what each is by itself, wherever the first stands in its word.
-TEST(MadeNumbers, InARowAreTheSame) {
-  for (const MadeNumbers& made : {kMade, MadeNumbers{5, 1, 0.1F}}) {
+TEST(DummyValues, InARowAreTheSame) {
+  for (const DummyValues& made : {kMade, DummyValues{5, 1, 0.1F}}) {
     for (const std::int64_t first : {0, 1, 2, 3, 1'000'001}) {
       for (const std::size_t count : {0, 1, 2, 5, 63, 64, 65, 131, 500}) {
         std::vector<float> row(count, -9);
-        make_numbers(made, first, row);
+        make_dummy_values(made, first, row);
         for (std::size_t i = 0; i < count; ++i)
           ASSERT_EQ(row[i],
-                    to_float(to_bf16(made_number(made, first + static_cast<std::int64_t>(i)))))
+                    to_float(to_bf16(dummy_value(made, first + static_cast<std::int64_t>(i)))))
               << first << " " << i;
       }
     }
@@ -82,12 +82,12 @@ TEST_P(MadeWeights, MultiplyAsStoredOnes) {
         const std::int64_t row = o + 11;
         const std::int64_t col = i + 6;
         const std::int64_t at = whole.made_first + (turned ? col * 90 + row : row * 60 + col);
-        stored.set(o, i, made_number(kMade, at));
+        stored.set(o, i, dummy_value(kMade, at));
       }
     }
     for (std::int64_t o = 0; o < more.out(); ++o)
       for (std::int64_t i = 0; i < kIn; ++i)
-        stored.set(window.out() + o, i, made_number(more.made, turned ? i * 21 + o : o * kIn + i));
+        stored.set(window.out() + o, i, dummy_value(more.made, turned ? i * 21 + o : o * kIn + i));
     for (const DType compute : {DType::kF32, DType::kBf16}) {
       const StoredMatrix parts[] = {window, more};
       const StoredMatrix read = stored.view();
@@ -124,7 +124,7 @@ TEST_P(MadeWeights, FillRowsOfEveryType) {
         for (std::int64_t row = 0; row < to.rows(); ++row) {
           for (std::int64_t col = 0; col < cols; ++col) {
             const float value =
-                to_float(to_bf16(made_number(kMade, turned ? col * 300 + row : row * cols + col)));
+                to_float(to_bf16(dummy_value(kMade, turned ? col * 300 + row : row * cols + col)));
             ASSERT_EQ(to.at(row, col), type == DType::kF16 ? to_float(to_f16(value)) : value)
                 << row << " " << col;
           }

@@ -12,15 +12,15 @@ namespace {
 using testing::fake_cublaslt;
 using testing::GoldenRequests;
 
-class WideModels : public ::testing::TestWithParam<const char*> {
+class DequantizedModels : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     fake_cublaslt() = test::FakeCublasLt();
-    fake_cublaslt().most_rows = 256;  // more are not probed: that takes long here
+    fake_cublaslt().max_rows = 256;  // more are not probed: that takes long here
   }
   // Bands of 128 outputs, where a layer has more.
   static GoldenRequests requests(bool dequantize) {
-    constexpr cuda::WideProducts kWide = {.least_rows = 17, .band_bytes = 1};
+    constexpr cuda::DequantizedProducts kWide = {.least_rows = 17, .band_bytes = 1};
     return GoldenRequests(GetParam(), {"text"}, testing::make_library_device(kWide),
                           {.compute = DType::kBf16,
                            .dequantize = dequantize,
@@ -29,7 +29,7 @@ class WideModels : public ::testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(WideModels, APrefillHasTheBitsOfNumbers) {
+TEST_P(DequantizedModels, APrefillHasTheBitsOfDequantised) {
   std::vector<float> logits[2];
   std::size_t products[2];
   for (const bool dequantize : {false, true}) {
@@ -49,7 +49,7 @@ TEST_P(WideModels, APrefillHasTheBitsOfNumbers) {
 
 // Prompts in one step, which is wide, and steps of decode, which are the own kernel's and become
 // graphs.
-TEST_P(WideModels, TheEngineSaysTheSame) {
+TEST_P(DequantizedModels, TheEngineSaysTheSame) {
   constexpr std::int64_t kTokens = 12;
   constexpr std::size_t kRequests = 2;
   GoldenRequests from = requests(false);
@@ -85,7 +85,7 @@ TEST_P(WideModels, TheEngineSaysTheSame) {
   EXPECT_GT(stream.repeated().replays(), kTokens / 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Checkpoints, WideModels,
+INSTANTIATE_TEST_SUITE_P(Checkpoints, DequantizedModels,
                          ::testing::Values("quantised/gptq_order", "quantised/fp8_channel"),
                          [](const auto& each) {
                            std::string name = each.param;

@@ -1,6 +1,6 @@
-// Codes of four bits by rows of bytes: every instruction set gives the same bits, near the twin's
-// sums in double precision of the same rounded rows, whatever the rows beside one, the threads, the
-// order of inputs and how far codes, zeros and activations go.
+// W4A8, 4-bit weights by int8 activations: every instruction set gives the same bits, near the
+// twin's sums in double precision of the same rounded rows, whatever the rows beside one, the
+// threads, the order of inputs and how far codes, zeros and activations go.
 #include <algorithm>
 
 #include "tests/ops/four_bit_cases.h"
@@ -10,15 +10,15 @@ namespace {
 
 using Format = StoredMatrix::Format;
 
-class CodesByBytes : public EveryCpu {
+class W4A8 : public EveryCpu {
  protected:
   void SetUp() override {
-    if (!(*device()).multiplies_codes_by_int8())
+    if (!(*device()).multiplies_w4a8())
       GTEST_SKIP() << (*device()).name() << " rounds no activations for codes of four bits";
   }
 };
 
-StoredMatrix by_bytes(const Codes& codes) {
+StoredMatrix w4a8(const Codes& codes) {
   StoredMatrix matrix = codes.matrix();
   matrix.rounds_activations = true;
   return matrix;
@@ -28,13 +28,13 @@ StoredMatrix by_bytes(const Codes& codes) {
 // row's scale comes last: a rounding each. Rounding to bytes makes a row of x at most half a step
 // an element longer: 0.004 of its largest, so 1.004 times as long and a little more for short rows.
 void expect_near_twin(const Matrix& got, const Matrix& want, const CodesShape& shape,
-                      const Codes& codes, Matrix& x) {
+                      const std::vector<double>& norms, const Matrix& x) {
   const std::int64_t groups = (shape.in + shape.group - 1) / shape.group;
   const double relative = static_cast<double>(groups + 4) * kEpsilon;
-  std::vector<double> norms;
-  for (std::int64_t out = 0; out < shape.out; ++out) norms.push_back(codes.norm(out));
+  const std::vector<double> rows = x.norms();
   expect_near(got, want, [&](std::int64_t row, std::int64_t col) {
-    return relative * 1.1 * x.norm(row) * norms[static_cast<std::size_t>(col)];
+    return relative * 1.1 * rows[static_cast<std::size_t>(row)] *
+           norms[static_cast<std::size_t>(col)];
   });
 }
 
@@ -54,26 +54,30 @@ const std::vector<CodesShape> kCodesShapes = {
     {40, 480, 96},                  // groups of one and a half tiles of a matrix unit
 };
 
-TEST_P(CodesByBytes, AreNearTheTwinAndAlikeEverywhere) {
+TEST_P(W4A8, AreNearTheTwinAndAlikeEverywhere) {
   const auto cpu = device();
   const auto portable = on_cuda() ? device() : device_of("portable");
   for (const CodesShape& shape : kCodesShapes) {
     SCOPED_TRACE(fmt::format("{} x {}, groups of {}, ordered {}", shape.out, shape.in, shape.group,
                              shape.ordered));
     const Codes codes(shape);
-    const auto twin = pack(*reference_, by_bytes(codes), DType::kF32);
-    const auto plain = pack(*portable, by_bytes(codes), DType::kF32);
-    for (const DType compute : {DType::kF32, DType::kBf16}) {
-      const auto packed = pack(*cpu, by_bytes(codes), compute);
-      EXPECT_EQ(packed->operand_dtype(), DType::kI8);
-      for (const std::int64_t rows : {1, 2, 3, 5, 6, 8, 13, 16, 17, 40, 300}) {
-        if (rows > 40 && shape.out < 100) continue;
-        Rng rng(4);
-        Matrix x(rows, shape.in);
-        x.random(rng);
+    const auto twin = pack(*reference_, w4a8(codes), DType::kF32);
+    const auto plain = pack(*portable, w4a8(codes), DType::kF32);
+    const auto f32 = pack(*cpu, w4a8(codes), DType::kF32);
+    const auto bf16 = pack(*cpu, w4a8(codes), DType::kBf16);
+    const std::vector<double> norms = codes.norms();
+    EXPECT_EQ(f32->operand_dtype(), DType::kI8);
+    EXPECT_EQ(bf16->operand_dtype(), DType::kI8);
+    for (const std::int64_t rows : {1, 2, 3, 5, 6, 8, 13, 16, 17, 40, 300}) {
+      if (rows > 40 && shape.out < 100) continue;
+      Rng rng(4);
+      Matrix x(rows, shape.in);
+      x.random(rng);
+      const Matrix want = product(*reference_, *twin, x.view());
+      const Matrix elsewhere = product(*portable, *plain, x.view());
+      for (const PackedWeight* packed : {f32.get(), bf16.get()}) {
         const Matrix got = product(*cpu, *packed, x.view());
-        expect_near_twin(got, product(*reference_, *twin, x.view()), shape, codes, x);
-        const Matrix elsewhere = product(*portable, *plain, x.view());
+        expect_near_twin(got, want, shape, norms, x);
         for (std::int64_t row = 0; row < rows; ++row)
           expect_same_bits(got.row(row), elsewhere.row(row));
       }
@@ -82,7 +86,7 @@ TEST_P(CodesByBytes, AreNearTheTwinAndAlikeEverywhere) {
 }
 
 // A row alone, in any company and at any place, on any number of threads.
-TEST_P(CodesByBytes, RowsDoNotDependOnTheBatchOrThreads) {
+TEST_P(W4A8, RowsDoNotDependOnTheBatchOrThreads) {
   // Groups of 64 are whole tiles of a matrix unit, of 32 they are half of one.
   for (const std::int64_t group : {32, 64}) {
     constexpr std::int64_t kRows = 600;
@@ -94,7 +98,7 @@ TEST_P(CodesByBytes, RowsDoNotDependOnTheBatchOrThreads) {
     std::vector<std::vector<float>> all;
     for (const int threads : {1, 3}) {
       const auto cpu = device(threads);
-      const auto packed = pack(*cpu, by_bytes(codes), DType::kBf16);
+      const auto packed = pack(*cpu, w4a8(codes), DType::kBf16);
       const Matrix y = product(*cpu, *packed, x.view());
       for (std::int64_t row = 0; row < kRows; ++row) {
         if (threads == 1)
@@ -117,7 +121,7 @@ TEST_P(CodesByBytes, RowsDoNotDependOnTheBatchOrThreads) {
 
 // All codes at one end and the zero at the other, all of x as large as it can be: the sums are
 // integers that are known. Rows that are no numbers, and rows of nothing.
-TEST_P(CodesByBytes, TheLargestSumsAndOddRows) {
+TEST_P(W4A8, TheLargestSumsAndOddRows) {
   const auto cpu = device();
   constexpr std::int64_t kIn = 8960;
   constexpr std::int64_t kOut = 24;
@@ -163,11 +167,11 @@ TEST_P(CodesByBytes, TheLargestSumsAndOddRows) {
 }
 
 // Bias, activation and residual over two matrices one above the other; and an MLP is its products.
-TEST_P(CodesByBytes, StackAndFinish) {
+TEST_P(W4A8, StackAndFinish) {
   const auto cpu = device();
   const Codes upper({40, 256, 64});
   const Codes lower({88, 256, 64}, 2);
-  const StoredMatrix parts[] = {by_bytes(upper), by_bytes(lower)};
+  const StoredMatrix parts[] = {w4a8(upper), w4a8(lower)};
   const auto packed = (*cpu).pack(parts, DType::kBf16);
   const auto first = pack(*cpu, parts[0], DType::kBf16);
   const auto second = pack(*cpu, parts[1], DType::kBf16);
@@ -197,7 +201,7 @@ TEST_P(CodesByBytes, StackAndFinish) {
   }
 }
 
-TEST_P(CodesByBytes, AnMlpIsItsProducts) {
+TEST_P(W4A8, AnMlpIsItsProducts) {
   const auto cpu = device();
   // A width of whole panels and groups of whole tiles are what a matrix unit does as one op.
   struct Shape {
@@ -209,8 +213,8 @@ TEST_P(CodesByBytes, AnMlpIsItsProducts) {
        {Shape{160, 96, 32}, Shape{160, 192, 64}, Shape{544, 200, 200}, Shape{168, 128, 64}}) {
     const Codes in({2 * width, inputs, group});
     const Codes out({72, width, 32, Format::kGptq, DType::kF16, true}, 2);
-    const auto in_codes = pack(*cpu, by_bytes(in), DType::kBf16);
-    const auto out_codes = pack(*cpu, by_bytes(out), DType::kBf16);
+    const auto in_codes = pack(*cpu, w4a8(in), DType::kBf16);
+    const auto out_codes = pack(*cpu, w4a8(out), DType::kBf16);
     for (const std::int64_t rows : {2, 40, 550}) {
       if (rows > 40 && width < 500) continue;
       SCOPED_TRACE(fmt::format("{} rows, {} wide, groups of {}", rows, width, group));
@@ -254,7 +258,7 @@ TEST_P(CodesByBytes, AnMlpIsItsProducts) {
   }
 }
 
-SACCADE_EVERY_CPU(CodesByBytes);
+SACCADE_EVERY_CPU(W4A8);
 
 }  // namespace
 }  // namespace saccade

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "base/rounding.h"
-#include "ops/cuda/codes/widen_codes.h"
+#include "ops/cuda/codes/dequantize_codes.h"
 #include "ops/cuda/cuda_device.h"
 
 namespace saccade::cuda {
@@ -36,7 +36,7 @@ bool chosen(const ProductTable& table, const Rows& weight, std::int64_t rows) {
 
 }  // namespace
 
-WideBands wide_bands(const CodedRows& weight, std::size_t band_bytes) {
+DequantizedBands dequantized_bands(const CodedRows& weight, std::size_t band_bytes) {
   Rows band = {nullptr, DType::kBf16, 0, weight.cols, round_up(weight.cols, 8)};
   const std::size_t row_bytes = static_cast<std::size_t>(band.stride) * size_of(band.type);
   const std::int64_t most = std::max<std::int64_t>(
@@ -48,27 +48,27 @@ WideBands wide_bands(const CodedRows& weight, std::size_t band_bytes) {
   return {band, last};
 }
 
-bool CudaDevice::may_widen(const CodedRows& weight) const {
+bool CudaDevice::may_dequantize(const CodedRows& weight) const {
   const bool form = weight.form == CodeForm::kE4m3 || weight.form == CodeForm::kNibbles;
   return products_ != nullptr && !products_->batch_invariant() && activations_ == DType::kBf16 &&
          form && weight.rounded && weight.rows > 0 && weight.cols > 0 &&
-         (weight.order == nullptr || weight.cols <= kMostOrderedInputs);
+         (weight.order == nullptr || weight.cols <= kMaxOrderedInputs);
 }
 
 // Scratch is taken now: what is left of the device's memory goes to keys and values.
 void CudaDevice::learn_wide(const CodedRows& weight) {
-  if (!may_widen(weight)) return;
-  const WideBands bands = wide_bands(weight, wide_.band_bytes);
+  if (!may_dequantize(weight)) return;
+  const DequantizedBands bands = dequantized_bands(weight, dequantized_.band_bytes);
   CudaStream& steps = *lanes_[static_cast<std::size_t>(Lane::kStep)];
   CudaStream& encodes = *lanes_[static_cast<std::size_t>(Lane::kEncode)];
-  encodes.reserve(encodes.wide_, bytes_of(bands.whole));
-  std::byte* const scratch = steps.reserve(steps.wide_, bytes_of(bands.whole));
+  encodes.reserve(encodes.dequantized_, bytes_of(bands.whole));
+  std::byte* const scratch = steps.reserve(steps.dequantized_, bytes_of(bands.whole));
   if (products_->knows(bands.whole) && products_->knows(bands.last)) return;
   steps.synchronize();  // whoever uses it
   CudaStream& copies = *lanes_[static_cast<std::size_t>(Lane::kCopy)];
   const auto learn = [&](std::int64_t first, Rows band) {
     band.data = scratch;
-    launch_widen_codes({weight, first, band}, copies.launching());
+    launch_dequantize_codes({weight, first, band}, copies.launching());
     products_->learn(band, copies.launching());
   };
   learn(0, bands.whole);
@@ -78,18 +78,18 @@ void CudaDevice::learn_wide(const CodedRows& weight) {
 
 bool CudaStream::multiply_wide(const GemmKernelArgs& args, const CodedRows& weight) {
   const std::int64_t rows = args.y.rows;
-  if (!device_.may_widen(weight) || rows < device_.wide_.least_rows ||
+  if (!device_.may_dequantize(weight) || rows < device_.dequantized_.least_rows ||
       args.x.type != DType::kBf16 || reinterpret_cast<std::uintptr_t>(args.x.data) % 16 != 0 ||
       args.x.stride % 8 != 0)
     return false;
-  const WideBands bands = wide_bands(weight, device_.wide_.band_bytes);
+  const DequantizedBands bands = dequantized_bands(weight, device_.dequantized_.band_bytes);
   const ProductTable& table = *device_.products_;
   if (!chosen(table, bands.whole, rows) || !chosen(table, bands.last, rows)) return false;
   Rows band = bands.whole;
-  band.data = reserve(wide_, bytes_of(band));
+  band.data = reserve(dequantized_, bytes_of(band));
   for (std::int64_t first = 0; first < weight.rows; first += bands.whole.rows) {
     band.rows = std::min(bands.whole.rows, weight.rows - first);
-    launch(launch_widen_codes, {weight, first, band});
+    launch(launch_dequantize_codes, {weight, first, band});
     GemmKernelArgs part = args;
     part.weight = band;
     if (args.bias != nullptr) part.bias = args.bias + first;
