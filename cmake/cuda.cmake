@@ -31,6 +31,7 @@ set(SACCADE_CUDA_ARCHITECTURES "80,code=sm_80;80,code=compute_80;90a,code=sm_90a
 
 # FlashInfer's attention for Hopper (src/ops/cuda/flashinfer), where its headers are.
 set(SACCADE_FLASHINFER "" CACHE STRING "folder that scripts/fetch-flashinfer makes; empty: .cache/flashinfer; none: without")
+option(SACCADE_FLASHINFER_SAMPLE "compile one file of each kind, to see that they compile, and link none" OFF)
 set(flashinfer_place ${PROJECT_SOURCE_DIR}/.cache/flashinfer)
 if(SACCADE_FLASHINFER)
   set(flashinfer_place ${SACCADE_FLASHINFER})

@@ -80,13 +80,16 @@ function(saccade_untested name)
   add_dependencies(untested_programs ${name})
 endfunction()
 
-# Eight files of a library or a program are compiled as one: what takes the time is headers and templates, once a unit. So what
-# is file-local has a name of its own there (tests/tidy). Left out are kernels, files whose names are alike on purpose (SEPARATE
-# folders), and what is being worked on, so that a change compiles in a second or two:
+# Eight files of a library or a program are compiled as one (sixteen with sanitizers, where nobody waits for one of them): what
+# takes the time is headers and templates, once a unit. So what is file-local has a name of its own there (tests/tidy). Left
+# out are kernels, files whose names are alike on purpose (SEPARATE folders), and what is being worked on, so that a change compiles in a second or two:
 #   cmake --preset release -DSACCADE_SEPARATE="src/engine/local_engine.cc;src/serve"
-option(SACCADE_BATCHES "compile the files of a library in batches" ON)
+set(SACCADE_BATCH 8 CACHE STRING "how many files of a library are compiled at once; 1: each alone")
 set(SACCADE_SEPARATE "" CACHE STRING "files and folders that are no part of batches")
 function(saccade_batch name separate)
+  if(SACCADE_BATCH LESS 2)
+    return()
+  endif()
   list(TRANSFORM separate PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
   foreach(place ${SACCADE_SEPARATE})
     list(APPEND separate ${PROJECT_SOURCE_DIR}/${place})
@@ -132,7 +135,7 @@ function(saccade_write_batches name)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/batches)
   set(number 0)
   while(batched)
-    list(SUBLIST batched 0 8 some)
+    list(SUBLIST batched 0 ${SACCADE_BATCH} some)
     list(REMOVE_ITEM batched ${some})
     set(includes "")
     foreach(file ${some})
@@ -158,7 +161,7 @@ function(saccade_library name)
   if(sources)
     add_library(${name} STATIC ${sources})
     saccade_precompile(${name} saccade_precompiled)
-    if(SACCADE_BATCHES AND NOT ARG_KERNELS)
+    if(NOT ARG_KERNELS)
       saccade_batch(${name} "${ARG_SEPARATE}")
     endif()
     set(scope PUBLIC)

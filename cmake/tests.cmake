@@ -14,14 +14,10 @@ endif()
 
 add_custom_target(sanitized_tests)
 
-# Tests whose timers and sockets want a core to themselves; with sanitizers, which make a core slow, the machine. They mostly wait,
-# so they begin first, one beside what computes: at the end there would be nothing beside them.
+# Tests whose timers and sockets want a core to themselves. They mostly wait, so they begin first, one beside what computes: at
+# the end there would be nothing beside them.
 function(saccade_undisturbed)
-  if(SACCADE_SANITIZE)
-    set_tests_properties(${ARGN} PROPERTIES RUN_SERIAL TRUE)
-  else()
-    set_tests_properties(${ARGN} PROPERTIES PROCESSORS 2 COST 3600)
-  endif()
+  set_tests_properties(${ARGN} PROPERTIES PROCESSORS 2 COST 3600)
 endfunction()
 
 # How tests and what they share are compiled. They run in the source folder; its path is not compiled in, so that ccache serves
@@ -35,10 +31,8 @@ function(saccade_test_options name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_definitions(${name} PRIVATE SACCADE_SOURCE_DIR="${source_dir}")
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
-  if(SACCADE_BATCHES)
-    saccade_batch(${name} "")
-    target_compile_options(${name} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-shadow;-Wshadow=local>")  # a test's constants are named as another file's are
-  endif()
+  saccade_batch(${name} "")
+  target_compile_options(${name} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-shadow;-Wshadow=local>")  # a test's constants are named as another file's are
 endfunction()
 
 # saccade_test_program(NAME SOURCES ... LIBS ... [SOURCE_DIR d]): what runs them.
