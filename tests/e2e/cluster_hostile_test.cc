@@ -9,6 +9,7 @@
 
 #include "tests/e2e/cluster_setup.h"
 #include "tests/support/fault_relay.h"
+#include "tests/support/http2_peer.h"
 
 namespace saccade::test {
 namespace {
@@ -66,6 +67,49 @@ TEST(ClusterDoor, WhoSpeaksSomethingElseIsLetGo) {
   EXPECT_EQ(ask(server, body), ask(solo, body));
   expect_nothing_left_at(encoder.process());
   EXPECT_EQ(encoder.process().stop(), 0) << encoder.process().log();
+}
+
+// What another program at an encoder's address may answer. An end without grpc-status took the
+// server with it where gRPC tries again by itself.
+TEST(ClusterDoor, AnEncoderThatIsNoneCostsNoAnswer) {
+  const auto whole = [](std::uint32_t stream, int flags) {
+    return frame(Http2Frame::kHeaders, kEndHeaders | flags, stream, grpc_head());
+  };
+  const auto trailers = [](std::uint32_t stream, std::string_view name, std::string_view value) {
+    return frame(Http2Frame::kHeaders, kEndHeaders | kEndStream, stream, header(name, value));
+  };
+  const std::string no_error = big_endian(0, 4);
+  const std::vector<Http2Peer::Answer> answers = {
+      [&](std::uint32_t stream) { return whole(stream, kEndStream); },
+      [&](std::uint32_t stream) { return whole(stream, 0) + trailers(stream, "x-a", "b"); },
+      [&](std::uint32_t stream) { return whole(stream, 0) + trailers(stream, "grpc-status", "x"); },
+      [&](std::uint32_t stream) {
+        return whole(stream, 0) + frame(Http2Frame::kData, kEndStream, stream, "");
+      },
+      [&](std::uint32_t stream) {
+        return whole(stream, 0) + frame(Http2Frame::kReset, 0, stream, no_error);
+      },
+      [&](std::uint32_t stream) {
+        return whole(stream, kEndStream) + frame(Http2Frame::kReset, 0, stream, no_error);
+      },
+      [&](std::uint32_t stream) {
+        return frame(Http2Frame::kHeaders, kEndHeaders | kEndStream, stream, "\x88");
+      }};
+  EncoderRole encoder;
+  ServerProcess solo(SACCADE_BINARY, serve(kCheckpoint));
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    SCOPED_TRACE(i);
+    Http2Peer peer(answers[i]);
+    ServerProcess server(SACCADE_BINARY,
+                         serve(kCheckpoint, pd(peer.address() + "," + encoder.address(),
+                                               {"--encoder-fallback", "refuse"})));
+    ASSERT_TRUE(eventually([&] { return peer.answered() > 1 || !server.running(); }));
+    wait_until_connected(server);
+    ASSERT_TRUE(server.running());
+    const std::string body = chat({noise(80 + i), noise(90 + i)});
+    EXPECT_EQ(ask(server, body), ask(solo, body));
+    EXPECT_EQ(server.stop(), 0) << server.log();
+  }
 }
 
 TEST(ClusterDoor, ClientsThatLeaveTakeTheirImagesWithThem) {

@@ -115,12 +115,14 @@ inline double images_from(const ServerProcess& server, const std::string& source
 
 inline void wait_until_connected(const ServerProcess& server, double encoders = 1) {
   EXPECT_TRUE(eventually([&] {
+    if (!server.running()) return true;
     double up = 0;
     std::istringstream page(exchange(server.port(), "GET", "/metrics", "").body);
     for (std::string line; std::getline(page, line);)
       up += line.rfind("saccade:encoder_up{", 0) == 0 && line.ends_with(" 1");
     return up >= encoders;
   })) << server.log();
+  EXPECT_TRUE(server.running()) << server.log();
 }
 
 // Nothing is held for images that are done.

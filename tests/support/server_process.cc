@@ -175,6 +175,13 @@ std::int64_t ServerProcess::descriptors() const { return entries_of(pid_, "fd");
 
 std::int64_t ServerProcess::threads() const { return entries_of(pid_, "task"); }
 
+bool ServerProcess::running() const {
+  siginfo_t ended{};
+  return pid_ > 0 &&
+         waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         ended.si_pid == 0;
+}
+
 std::string ServerProcess::log() const { return text_of(log_path_); }
 
 Ended run_to_end(const std::string& binary, std::vector<std::string> arguments,

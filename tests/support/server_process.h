@@ -31,6 +31,7 @@ class ServerProcess {
   int wait();
   int wait_at_most(int seconds);  // as wait(); 124 when it had to be killed
   std::optional<int> ended();     // its status if it has ended by itself; absent while it runs
+  bool running() const;           // leaves ended() and wait() their answer
   std::int64_t resident_bytes() const;
   std::int64_t peak_resident_bytes() const;
   std::int64_t descriptors() const;  // open

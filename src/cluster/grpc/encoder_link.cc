@@ -163,6 +163,9 @@ std::unique_ptr<v1::Encoder::Stub> GrpcLink::stub_for(const std::string& address
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // The link tries again by itself. gRPC's own retries end the program where an answer ends
+  // without grpc-status (grpc/grpc issue 34683).
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   // Each of several lists has connections of its own.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return v1::Encoder::NewStub(grpc::CreateCustomChannel(

@@ -1,0 +1,116 @@
+// A peer that speaks HTTP/2 and is no gRPC server: it answers each request with the frames that it
+// was told to (RFC 9113, RFC 7541).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/support/tcp_socket.h"
+
+namespace saccade::test {
+
+enum class Http2Frame : char { kData = 0, kHeaders = 1, kReset = 3, kSettings = 4, kPing = 6 };
+constexpr char kEndStream = 1;
+constexpr char kEndHeaders = 4;
+
+inline std::string big_endian(std::uint32_t value, int bytes) {
+  std::string out;
+  for (int i = bytes - 1; i >= 0; --i) out += static_cast<char>(value >> (8 * i));
+  return out;
+}
+
+inline std::string frame(Http2Frame type, int flags, std::uint32_t stream,
+                         std::string_view payload) {
+  std::string out = big_endian(static_cast<std::uint32_t>(payload.size()), 3);
+  out += static_cast<char>(type);
+  out += static_cast<char>(flags);
+  return out + big_endian(stream, 4) + std::string(payload);
+}
+
+// A header that no table has, as it is; both up to 126 bytes.
+inline std::string header(std::string_view name, std::string_view value) {
+  std::string out(1, '\0');
+  for (const std::string_view text : {name, value})
+    out += static_cast<char>(text.size()) + std::string(text);
+  return out;
+}
+// :status 200, from HPACK's static table, and a content type.
+inline std::string grpc_head() { return "\x88" + header("content-type", "application/grpc"); }
+
+class Http2Peer {
+ public:
+  // Frames in answer to the headers of a request's stream.
+  using Answer = std::function<std::string(std::uint32_t stream)>;
+
+  explicit Http2Peer(Answer answer)
+      : answer_(std::move(answer)), thread_([this] { accept_all(); }) {}
+  ~Http2Peer() {
+    stopping_ = true;
+    thread_.join();
+    for (std::thread& client : clients_) client.join();
+  }
+  std::string address() const { return "127.0.0.1:" + std::to_string(listener_.port()); }
+  int answered() const { return answered_; }
+
+ private:
+  void accept_all() {
+    while (!stopping_) {
+      TcpSocket client = listener_.accept(50);
+      if (client.valid())
+        clients_.emplace_back([this, c = std::move(client)]() mutable { serve(c); });
+    }
+  }
+
+  std::string read(TcpSocket& client, std::size_t count) const {
+    std::string bytes;
+    while (bytes.size() < count && !stopping_) {
+      pollfd waiting{client.fd(), POLLIN, 0};
+      if (poll(&waiting, 1, 50) <= 0) continue;
+      std::string piece(count - bytes.size(), '\0');
+      const ssize_t got = recv(client.fd(), piece.data(), piece.size(), 0);
+      if (got <= 0) break;
+      bytes.append(piece, 0, static_cast<std::size_t>(got));
+    }
+    return bytes;
+  }
+
+  void serve(TcpSocket& client) {
+    constexpr std::size_t kPreface = 24;
+    constexpr std::size_t kFrameHead = 9;
+    if (read(client, kPreface).size() < kPreface) return;
+    client.send(frame(Http2Frame::kSettings, 0, 0, ""));
+    while (true) {
+      const std::string head = read(client, kFrameHead);
+      if (head.size() < kFrameHead) return;
+      const auto byte = [&](std::size_t at) { return static_cast<std::uint8_t>(head[at]); };
+      const std::size_t length = byte(0) << 16 | byte(1) << 8 | byte(2);
+      const std::uint32_t stream = (byte(5) & 0x7fU) << 24 | byte(6) << 16 | byte(7) << 8 | byte(8);
+      const std::string payload = read(client, length);
+      const auto type = static_cast<Http2Frame>(head[3]);
+      const bool acknowledged = (byte(4) & 1) != 0;
+      if (type == Http2Frame::kSettings && !acknowledged)
+        client.send(frame(Http2Frame::kSettings, 1, 0, ""));
+      if (type == Http2Frame::kPing && !acknowledged)
+        client.send(frame(Http2Frame::kPing, 1, 0, payload));
+      if (type == Http2Frame::kHeaders) {
+        client.send(answer_(stream));
+        ++answered_;
+      }
+    }
+  }
+
+  const Answer answer_;
+  TcpListener listener_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<int> answered_{0};
+  std::vector<std::thread> clients_;  // of thread_
+  std::thread thread_;                // last: it uses all above
+};
+
+}  // namespace saccade::test
