@@ -26,7 +26,10 @@ void send(int signal) { kill(getpid(), signal); }
 
 class EndSignalsDeathTest : public testing::Test {
  protected:
-  EndSignalsDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+  EndSignalsDeathTest() {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    std::signal(SIGINT, SIG_DFL);  // ignored where a shell runs the tests in the background
+  }
 };
 
 // While weights are loaded, or a file is opened that nobody writes: nothing looks for signals then.
