@@ -116,6 +116,7 @@ void EmbeddingStore::check() const {
   std::int64_t cached = 0;
   std::int64_t used = 0;
   const auto own = [&](EmbeddingPage page) {
+    CHECK(page >= 0 && page < touched_, "page {} of {} that were begun", page, touched_);
     CHECK(owned[static_cast<std::size_t>(page)]++ == 0, "page {} has two owners", page);
   };
   for (const EmbeddingPage page : free_) own(page);
