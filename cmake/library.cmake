@@ -82,7 +82,8 @@ endfunction()
 
 # Eight files of a library or a program are compiled as one (sixteen with sanitizers, where nobody waits for one of them): what
 # takes the time is headers and templates, once a unit. So what is file-local has a name of its own there (tests/tidy). Left
-# out are kernels, files whose names are alike on purpose (SEPARATE folders), and what is being worked on, so that a change compiles in a second or two:
+# out are kernels, files whose names are alike on purpose (SEPARATE folders), and what is being worked on, so that a change
+# compiles in a second or two:
 #   cmake --preset release -DSACCADE_SEPARATE="src/engine/local_engine.cc;src/serve"
 set(SACCADE_BATCH 8 CACHE STRING "how many files of a library are compiled at once; 1: each alone")
 set(SACCADE_SEPARATE "" CACHE STRING "files and folders that are no part of batches")

@@ -77,11 +77,11 @@ Result<ExpressionPtr> ExpressionParser::logical_not() {
 }
 
 std::optional<Comparison> ExpressionParser::skip_comparison() {
-  static constexpr std::pair<std::string_view, Comparison> kSigns[] = {
+  static constexpr std::pair<std::string_view, Comparison> kComparisonSigns[] = {
       {"==", Comparison::kEqual},  {"!=", Comparison::kNotEqual},
       {"<", Comparison::kLess},    {"<=", Comparison::kLessEqual},
       {">", Comparison::kGreater}, {">=", Comparison::kGreaterEqual}};
-  for (const auto& [sign, meaning] : kSigns) {
+  for (const auto& [sign, meaning] : kComparisonSigns) {
     if (tokens_.skip_operator(sign)) return meaning;
   }
   if (tokens_.skip_name("in")) return Comparison::kIn;
@@ -131,7 +131,7 @@ Result<ExpressionPtr> ExpressionParser::concatenation() {
 }
 
 Result<ExpressionPtr> ExpressionParser::product() {
-  static constexpr std::pair<std::string_view, BinaryOperator> kSigns[] = {
+  static constexpr std::pair<std::string_view, BinaryOperator> kOperatorSigns[] = {
       {"*", BinaryOperator::kMultiply},
       {"/", BinaryOperator::kDivide},
       {"//", BinaryOperator::kFloorDivide},
@@ -139,10 +139,10 @@ Result<ExpressionPtr> ExpressionParser::product() {
   const int line = tokens_.line();
   TRY(ExpressionPtr node, power());
   while (true) {
-    const auto* sign = std::find_if(std::begin(kSigns), std::end(kSigns), [&](const auto& entry) {
-      return tokens_.is_operator(entry.first);
-    });
-    if (sign == std::end(kSigns)) return node;
+    const auto* sign =
+        std::find_if(std::begin(kOperatorSigns), std::end(kOperatorSigns),
+                     [&](const auto& entry) { return tokens_.is_operator(entry.first); });
+    if (sign == std::end(kOperatorSigns)) return node;
     tokens_.next();
     TRY(ExpressionPtr right, power());
     TRY(node, make(line, Binary{sign->second, std::move(node), std::move(right)}));
