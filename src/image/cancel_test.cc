@@ -15,8 +15,8 @@
 namespace saccade {
 namespace {
 
-using testing::bytes_of;
-using testing::noisy_pixels;
+using test::bytes_of;
+using test::noisy_pixels;
 
 using Work = std::function<Result<void>(const Cancelled& cancelled)>;
 
@@ -61,12 +61,12 @@ TEST(Cancel, ADecodeEndsWithinARow) {
   const std::map<std::string, File> files = {
       {"jpeg", {text_of(encode_jpeg(pixels, 80)), kHeight}},
       // Ten scans of blocks, then the rows.
-      {"progressive jpeg", {testing::progressive_jpeg(pixels), kHeight + 10 * (kHeight / 16)}},
+      {"progressive jpeg", {test::progressive_jpeg(pixels), kHeight + 10 * (kHeight / 16)}},
       {"png", {text_of(encode_png(pixels)), kHeight}},
-      {"interlaced png", {testing::interlaced_png(pixels), 7 * kHeight}},
-      {"gif", {testing::gif(pixels), 2 * kHeight}},
+      {"interlaced png", {test::interlaced_png(pixels), 7 * kHeight}},
+      {"gif", {test::gif(pixels), 2 * kHeight}},
       {"bmp", {encode_bmp(pixels), kHeight}},
-      {"rle bmp", {testing::rle_bmp(kWidth, kHeight, 3), kHeight + kWidth / 3 * kHeight / 4096}},
+      {"rle bmp", {test::rle_bmp(kWidth, kHeight, 3), kHeight + kWidth / 3 * kHeight / 4096}},
   };
   for (const auto& [name, file] : files) {
     SCOPED_TRACE(name);
@@ -83,12 +83,11 @@ TEST(Cancel, AWebpEndsWithinAPieceOfItsBytes) {
   constexpr int kSide = 1'600;
   const Pixels pixels = noisy_pixels(kSide, kSide);
   const std::map<std::string, File> files = {
-      {"lossy", {testing::webp(pixels, {}), 19}},
-      {"lossy of 8 partitions", {testing::webp(pixels, {.partitions = 3}), 19}},
-      {"lossless", {testing::webp(pixels, {.lossless = true}), 4}},
-      {"lossy with alpha", {testing::webp(pixels, {.alpha = true}), 19 + kSide}},
-      {"lossless with alpha",
-       {testing::webp(pixels, {.lossless = true, .alpha = true}), kSide + 6}},
+      {"lossy", {test::webp(pixels, {}), 19}},
+      {"lossy of 8 partitions", {test::webp(pixels, {.partitions = 3}), 19}},
+      {"lossless", {test::webp(pixels, {.lossless = true}), 4}},
+      {"lossy with alpha", {test::webp(pixels, {.alpha = true}), 19 + kSide}},
+      {"lossless with alpha", {test::webp(pixels, {.lossless = true, .alpha = true}), kSide + 6}},
   };
   for (const auto& [name, file] : files) {
     SCOPED_TRACE(name);
@@ -118,12 +117,12 @@ TEST(Cancel, AWebpInPiecesIsTheWholeOne) {
   const Pixels pixels = noisy_pixels(1'300, 900);
   Rng rng(5);
   int sound = 0, refused = 0;
-  for (const testing::WebpForm& form : {testing::WebpForm{},
-                                        {.partitions = 3},
-                                        {.alpha = true},
-                                        {.lossless = true},
-                                        {.lossless = true, .alpha = true}}) {
-    const std::string file = testing::webp(pixels, form);
+  for (const test::WebpForm& form : {test::WebpForm{},
+                                     {.partitions = 3},
+                                     {.alpha = true},
+                                     {.lossless = true},
+                                     {.lossless = true, .alpha = true}}) {
+    const std::string file = test::webp(pixels, form);
     for (int round = 0; round < 12; ++round) {
       std::string damaged = file;
       for (int hit = 0; hit < round; ++hit)  // behind the headers

@@ -12,11 +12,11 @@
 namespace saccade {
 namespace {
 
-using testing::bytes_of;
-using testing::digest_of;
+using test::bytes_of;
+using test::digest_of;
+using test::read_golden;
+using test::read_table;
 using ::testing::HasSubstr;
-using testing::read_golden;
-using testing::read_table;
 
 TEST(Decode, EqualsPillow) {
   const auto rows = read_table("decode.tsv");

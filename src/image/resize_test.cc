@@ -11,9 +11,9 @@
 namespace saccade {
 namespace {
 
-using testing::digest_of;
-using testing::golden_pixels;
-using testing::read_table;
+using test::digest_of;
+using test::golden_pixels;
+using test::read_table;
 
 constexpr ResampleFilter kFilters[] = {ResampleFilter::kBilinear, ResampleFilter::kBicubic,
                                        ResampleFilter::kLanczos, ResampleFilter::kBox,

@@ -108,7 +108,7 @@ class LongDecode : public ::testing::Test {
     const Pixels plain{
         kSides, kSides,
         std::vector<std::uint8_t>(std::size_t{3} * kSides * kSides, std::uint8_t{100})};
-    file_ = saccade::testing::progressive_jpeg(plain, 88);
+    file_ = saccade::test::progressive_jpeg(plain, 88);
     alone_ = seconds_of([this] {
       const auto pixels = decode_image(std::as_bytes(std::span(file_)));
       EXPECT_TRUE(pixels.has_value()) << pixels.error().message;

@@ -12,15 +12,15 @@
 namespace saccade {
 namespace {
 
-using testing::GoldenRequests;
-using testing::run_goldens;
-using testing::settings_of;
+using test::GoldenRequests;
+using test::run_goldens;
+using test::settings_of;
 
 // Full attention and images; windows of several sizes; layers that attend to images; states beside
 // keys and values.
 const std::map<std::string, std::vector<std::string>> kCases = {
-    {"qwen2_vl/odd_heads", testing::kGoldenCases},
-    {"gemma3/pooled", testing::kGoldenCases},
+    {"qwen2_vl/odd_heads", test::kGoldenCases},
+    {"gemma3/pooled", test::kGoldenCases},
     {"mllama/quarters", {"text", "one_image", "three_images", "multi_turn", "first"}},
     {"qwen3_5/odd_heads", {"text", "multi_turn", "long"}}};
 
@@ -114,7 +114,7 @@ TEST_P(CodedCache, RoundsAndRoundsLittle) {
 
 TEST_P(CodedCache, AnyPolicyPrefixCacheChunkAndBatch) {
   std::uint64_t hits = 0;
-  for (const KvPolicy policy : testing::kPolicies) {
+  for (const KvPolicy policy : test::kPolicies) {
     for (const bool prefixes : {false, true}) {
       for (const std::int64_t chunk : {7, 64, 1000}) {
         SCOPED_TRACE(
@@ -139,7 +139,7 @@ TEST_P(CodedCache, AnyPolicyPrefixCacheChunkAndBatch) {
 
 TEST_P(CodedCache, PreemptedAnswersAreTheSame) {
   std::uint64_t preempted = 0;
-  for (const KvPolicy policy : testing::kPolicies) {
+  for (const KvPolicy policy : test::kPolicies) {
     for (const bool prefixes : {false, true}) {
       SCOPED_TRACE(fmt::format("{}{}", name_of(policy), prefixes ? " prefixes" : ""));
       EngineSettings settings = settings_for(100);
@@ -208,7 +208,7 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, CodedCache,
 // whose bytes are those of the 96 elements that an embedding has in 16 bits.
 TEST(CodedCacheOverlay, EmbeddingsLieWhereCodesWillBe) {
   for (const DType cache : {DType::kI8, DType::kE4m3}) {
-    GoldenRequests from("qwen2_vl/odd_heads", testing::kGoldenCases, engine_device(""),
+    GoldenRequests from("qwen2_vl/odd_heads", test::kGoldenCases, engine_device(""),
                         {.compute = DType::kBf16, .kv = cache});
     EXPECT_EQ(from.network().shape().embedding_dtype, DType::kBf16);
     std::vector<std::vector<TokenId>> solo;
@@ -224,7 +224,7 @@ TEST(CodedCacheOverlay, EmbeddingsLieWhereCodesWillBe) {
 }
 
 TEST(CodedCacheOverlay, WhereTheyAreTooLargeItIsRefusedByName) {
-  GoldenRequests from("qwen2_vl/odd_heads", testing::kGoldenCases, engine_device(""),
+  GoldenRequests from("qwen2_vl/odd_heads", test::kGoldenCases, engine_device(""),
                       {.compute = DType::kF32, .kv = DType::kI8});
   EngineSettings settings = settings_of(64);
   settings.encoder_cache = EncoderCache::kOverlay;

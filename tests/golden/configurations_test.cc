@@ -14,7 +14,7 @@
 namespace saccade {
 namespace {
 
-using testing::golden_folder;
+using test::golden_folder;
 
 json::object config_values() {
   return json::parse_file(golden_folder("config_values.json")).value().get_object();
@@ -136,19 +136,19 @@ const std::vector<Variant> kVariants = {{"yarn", {"text", "long"}},
 class VariantGolden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(VariantGolden, EveryStageAgrees) {
-  const auto device = testing::make_device(GetParam());
+  const auto device = test::make_device(GetParam());
   if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
   for (const Variant& variant : kVariants) {
     SCOPED_TRACE(variant.directory);
     const std::string directory = golden_folder(std::string("variants/") + variant.directory);
-    const auto model = testing::load(directory, *device);
+    const auto model = test::load(directory, *device);
     ASSERT_NE(model, nullptr);
     for (const std::string& golden : variant.cases)
-      testing::expect_golden(*model, *device, directory, golden);
+      test::expect_golden(*model, *device, directory, golden);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, VariantGolden, ::testing::ValuesIn(testing::f32_device_names()),
+INSTANTIATE_TEST_SUITE_P(Devices, VariantGolden, ::testing::ValuesIn(test::f32_device_names()),
                          [](const auto& device) { return device.param; });
 
 TEST(Variants, BothFormsOfACheckpointAreOneModel) {
@@ -158,10 +158,10 @@ TEST(Variants, BothFormsOfACheckpointAreOneModel) {
     const std::string directory = golden_folder(std::string("variants/") + variant.directory);
     if (!std::filesystem::exists(directory + "/other_form")) continue;
     const std::string other = ::testing::TempDir() + "/saccade_other_variant";
-    ASSERT_NO_FATAL_FAILURE(testing::write_other_form(directory, other));
-    const auto model = testing::load(other, *device);
+    ASSERT_NO_FATAL_FAILURE(test::write_other_form(directory, other));
+    const auto model = test::load(other, *device);
     ASSERT_NE(model, nullptr);
-    testing::expect_golden(*model, *device, directory, variant.cases.front());
+    test::expect_golden(*model, *device, directory, variant.cases.front());
     std::filesystem::remove_all(other);
   }
 }

@@ -5,10 +5,10 @@
 namespace saccade {
 namespace {
 
-using testing::golden_folder;
-using testing::GoldenRequests;
-using testing::load;
-using testing::settings_of;
+using test::golden_folder;
+using test::GoldenRequests;
+using test::load;
+using test::settings_of;
 
 constexpr std::int64_t kTokens = 40;  // of an answer, usually
 
@@ -93,7 +93,7 @@ Run run_drafted(GoldenRequests& from, EngineSettings settings, Network* draft, s
     to.tokens.insert(to.tokens.end(), delta.tokens.begin(), delta.tokens.end());
     to.logprobs.insert(to.logprobs.end(), delta.logprobs.begin(), delta.logprobs.end());
   };
-  if (!testing::keep_running(
+  if (!test::keep_running(
           **engine, requests.size(), together, [&](std::size_t i) { return requests[i]; }, hear))
     return run;
   const auto& local = static_cast<const LocalEngine&>(**engine);

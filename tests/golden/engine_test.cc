@@ -8,17 +8,17 @@
 namespace saccade {
 namespace {
 
-using testing::ErraticClock;
-using testing::expect_goldens;
-using testing::GoldenRequests;
-using testing::settings_of;
+using test::ErraticClock;
+using test::expect_goldens;
+using test::GoldenRequests;
+using test::settings_of;
 
 class EngineGolden : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(EngineGolden, AnyChunkBatchAndEncoderCache) {
   GoldenRequests from("qwen2_vl/" + std::string(GetParam()));
   for (const std::int64_t chunk : {16, 64, 1000}) {
-    for (const EncoderCache cache : testing::kCaches) {
+    for (const EncoderCache cache : test::kCaches) {
       for (const std::size_t together : {1, 8}) {
         SCOPED_TRACE(std::string(name_of(cache)) + " chunk " + std::to_string(chunk) + " batch " +
                      std::to_string(together));
@@ -33,7 +33,7 @@ TEST_P(EngineGolden, AnyChunkBatchAndEncoderCache) {
 
 TEST_P(EngineGolden, AnyPolicyAndPrefixCache) {
   GoldenRequests from("qwen2_vl/" + std::string(GetParam()));
-  for (const KvPolicy policy : testing::kPolicies) {
+  for (const KvPolicy policy : test::kPolicies) {
     for (const bool prefix_caching : {false, true}) {
       SCOPED_TRACE(std::string(name_of(policy)) + (prefix_caching ? " caching" : ""));
       EngineSettings settings = settings_of(64);
@@ -105,14 +105,14 @@ TEST_P(EngineGolden, EveryCombinationUnderPressure) {
   int pressed = 0;
   int ran = 0;
   for (const std::int64_t chunk : {16, 100, 1 << 14}) {
-    for (const KvPolicy policy : testing::kPolicies) {
+    for (const KvPolicy policy : test::kPolicies) {
       const EngineSettings roomy = [&] {
         EngineSettings settings = settings_of(chunk);
         settings.kv_policy = policy;
         return settings;
       }();
       const EngineSettings small = tight(from, roomy);
-      for (const EncoderCache cache : testing::kCaches) {
+      for (const EncoderCache cache : test::kCaches) {
         for (const bool prefix_caching : {false, true}) {
           if (combination++ % every != 0) continue;
           SCOPED_TRACE(std::string(name_of(policy)) + " " + std::string(name_of(cache)) +
@@ -140,8 +140,8 @@ TEST_P(EngineGolden, EveryCombinationUnderPressure) {
 TEST_P(EngineGolden, WhateverStepsAndStagesTake) {
   GoldenRequests from("qwen2_vl/" + std::string(GetParam()));
   const char* const late = std::getenv("SACCADE_TEST_DEVICE");
-  for (const KvPolicy policy : testing::kPolicies) {
-    for (const EncoderCache cache : testing::kCaches) {
+  for (const KvPolicy policy : test::kPolicies) {
+    for (const EncoderCache cache : test::kCaches) {
       EngineSettings settings = settings_of(16);
       settings.kv_policy = policy;
       settings.encoder_cache = cache;
@@ -163,7 +163,7 @@ TEST_P(EngineGolden, WhateverStepsAndStagesTake) {
 TEST_P(EngineGolden, PreemptedAnswersAreTheSame) {
   GoldenRequests from("qwen2_vl/" + std::string(GetParam()));
   for (const KvPolicy policy : {KvPolicy::kJenga, KvPolicy::kPaged}) {
-    for (const EncoderCache cache : testing::kCaches) {
+    for (const EncoderCache cache : test::kCaches) {
       SCOPED_TRACE(std::string(name_of(policy)) + " " + std::string(name_of(cache)));
       EngineSettings settings = settings_of(100);
       settings.kv_policy = policy;

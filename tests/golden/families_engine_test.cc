@@ -8,12 +8,12 @@
 namespace saccade {
 namespace {
 
-using testing::expect_goldens;
-using testing::GoldenRequests;
-using testing::kTextCases;
-using testing::overlay_fits;
-using testing::run_goldens;
-using testing::settings_of;
+using test::expect_goldens;
+using test::GoldenRequests;
+using test::kTextCases;
+using test::overlay_fits;
+using test::run_goldens;
+using test::settings_of;
 
 class FamiliesEngine : public ::testing::TestWithParam<const char*> {};
 
@@ -70,7 +70,7 @@ bool prefixes_are_found(GoldenRequests& from, KvPolicy policy) {
 // Two rounds, the second of which finds the first one's pages where there are prefixes.
 void expect_every_policy(GoldenRequests& from) {
   if (runs_late()) GTEST_SKIP() << "policies are tried on devices that run at once";
-  for (const KvPolicy policy : testing::kPolicies) {
+  for (const KvPolicy policy : test::kPolicies) {
     for (const bool prefixes : {false, true}) {
       SCOPED_TRACE(std::string(name_of(policy)) + (prefixes ? " prefixes" : ""));
       EngineSettings settings = settings_for(from, prefixes ? 40 : 100);
@@ -94,7 +94,7 @@ TEST_P(FamiliesEngine, EveryPolicyGivesTheReferencesTokens) {
 void expect_preempted(GoldenRequests& from) {
   std::uint64_t preempted = 0;
   std::uint64_t blocked = 0;
-  for (const EncoderCache cache : testing::kCaches) {
+  for (const EncoderCache cache : test::kCaches) {
     SCOPED_TRACE(name_of(cache));
     if (cache == EncoderCache::kOverlay && !overlay_fits(from.network().shape())) continue;
     EngineSettings settings = settings_for(from, 100);
@@ -106,7 +106,7 @@ void expect_preempted(GoldenRequests& from) {
     for (const LayerShape& layer : from.network().shape().layers)
       token_bytes += 2 * layer.kv_heads * layer.head_dim * 4;
     settings.kv_cache_bytes = static_cast<std::size_t>((settings.max_model_len + 64) * token_bytes);
-    const EngineStats stats = expect_goldens(from, settings, 8, 2, testing::ErraticClock(1));
+    const EngineStats stats = expect_goldens(from, settings, 8, 2, test::ErraticClock(1));
     preempted += stats.num_preemptions;
     blocked += stats.steps_blocked_on_memory;
   }
@@ -135,7 +135,7 @@ const std::vector<std::string> kAcrossCases = {"text", "one_image", "three_image
 
 TEST_P(AcrossEngine, EveryPolicyAndCacheGivesTheReferencesTokens) {
   GoldenRequests from(GetParam(), kAcrossCases);
-  for (const KvPolicy policy : testing::kPolicies) {
+  for (const KvPolicy policy : test::kPolicies) {
     for (const bool prefixes : {false, true}) {
       for (const EncoderCache cache : {EncoderCache::kOff, EncoderCache::kStore}) {
         SCOPED_TRACE(std::string(name_of(policy)) + (prefixes ? " prefixes " : " ") +
@@ -231,7 +231,7 @@ class StatesEngine : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(StatesEngine, EveryPolicyAndIntervalGivesTheReferencesTokens) {
   GoldenRequests from(GetParam(), kTextCases);
-  for (const KvPolicy policy : testing::kPolicies) {
+  for (const KvPolicy policy : test::kPolicies) {
     for (const std::int64_t interval : {0, 16, 40, 1000}) {  // 0: none is kept
       SCOPED_TRACE(fmt::format("{} every {}", name_of(policy), interval));
       EngineSettings settings = settings_of(interval == 16 ? 7 : 64);
@@ -318,9 +318,9 @@ TEST(FamiliesEngineWindows, LongPromptsFitWithoutWhatWindowsLetGo) {
 class VideosEngine : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(VideosEngine, AnyChunkBatchAndEncoderCache) {
-  GoldenRequests from(GetParam(), testing::kVideoCases);
+  GoldenRequests from(GetParam(), test::kVideoCases);
   for (const std::int64_t chunk : {7, 64, 1000}) {
-    for (const EncoderCache cache : testing::kCaches) {
+    for (const EncoderCache cache : test::kCaches) {
       if (cache == EncoderCache::kOverlay && !overlay_fits(from.network().shape())) continue;
       for (const std::size_t together : {1, 8}) {
         SCOPED_TRACE(std::string(name_of(cache)) + " chunk " + std::to_string(chunk) + " batch " +
@@ -335,18 +335,18 @@ TEST_P(VideosEngine, AnyChunkBatchAndEncoderCache) {
 }
 
 TEST_P(VideosEngine, EveryPolicyGivesTheReferencesTokens) {
-  GoldenRequests from(GetParam(), testing::kVideoCases);
+  GoldenRequests from(GetParam(), test::kVideoCases);
   expect_every_policy(from);
 }
 
 TEST_P(VideosEngine, PreemptedAnswersAreTheSame) {
-  GoldenRequests from(GetParam(), testing::kVideoCases);
+  GoldenRequests from(GetParam(), test::kVideoCases);
   expect_preempted(from);
 }
 
 // A group of frames is encoded once, whichever video and request has it.
 TEST_P(VideosEngine, GroupsOfFramesAreEncodedOnce) {
-  GoldenRequests from(GetParam(), testing::kVideoCases);
+  GoldenRequests from(GetParam(), test::kVideoCases);
   std::set<std::string> distinct;
   for (std::size_t i = 0; i < from.count(); ++i) {
     const Request request = from.request(i);

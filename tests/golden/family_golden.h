@@ -18,7 +18,7 @@
 #include "ops/device.h"
 #include "tests/support/deferred_device.h"
 
-namespace saccade::testing {
+namespace saccade::test {
 
 constexpr double kTolerance = 1e-4;  // largest difference over largest magnitude, per row
 
@@ -106,4 +106,4 @@ inline void expect_golden(const Model& model, Device& device, const std::string&
                   << " " << stage->note;
 }
 
-}  // namespace saccade::testing
+}  // namespace saccade::test

@@ -22,7 +22,7 @@ namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::golden_folder;
+using test::golden_folder;
 using ::testing::HasSubstr;
 
 // Value heads of a delta net in blocks: whole blocks move, and what moves within a block becomes

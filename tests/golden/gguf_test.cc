@@ -25,7 +25,7 @@ namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::golden_folder;
+using test::golden_folder;
 using ::testing::HasSubstr;
 
 // As the script's list has them: of a larger checkpoint the first layers.
@@ -365,7 +365,7 @@ TEST(GgufFiles, WholeOnesAgreeWithTheReference) {
                                          {"internvl3", "internvl3/hf3"}}) {
     SCOPED_TRACE(name);
     const std::string folder = golden_folder(std::string("gguf/") + name);
-    const auto model = testing::load(folder, *device);
+    const auto model = test::load(folder, *device);
     ASSERT_NE(model, nullptr);
     const auto tokenizer = load_tokenizer(open_checkpoint(folder)->files);
     ASSERT_TRUE(tokenizer);
@@ -375,7 +375,7 @@ TEST(GgufFiles, WholeOnesAgreeWithTheReference) {
       if (!golden) continue;
       const auto report = compare_with_golden(*model, *device, **tokenizer, *golden);
       ASSERT_TRUE(report) << report.error().message;
-      const StageResult* const stage = report->first_divergence(testing::kTolerance);
+      const StageResult* const stage = report->first_divergence(test::kTolerance);
       EXPECT_EQ(stage, nullptr) << each << ": " << (stage == nullptr ? "" : stage->name);
     }
   }

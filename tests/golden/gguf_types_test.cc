@@ -101,7 +101,7 @@ class GgufTypes : public ::testing::TestWithParam<Type> {
   std::vector<float> logits(const std::string& place, const LoadOptions& options,
                             std::size_t* bytes = nullptr) {
     const auto device = make_cpu_device(kDeviceThreads).value();
-    const auto model = testing::load(place, *device, options);
+    const auto model = test::load(place, *device, options);
     if (model == nullptr) return {};
     if (bytes != nullptr) *bytes = model->network->shape().weight_bytes;
     Prompt prompt;

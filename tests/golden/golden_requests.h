@@ -16,7 +16,7 @@
 #include "ops/readback.h"
 #include "tests/golden/family_golden.h"
 
-namespace saccade::testing {
+namespace saccade::test {
 
 inline const std::vector<std::string> kGoldenCases = {"text", "one_image", "three_images",
                                                       "multi_turn"};
@@ -206,4 +206,4 @@ inline EngineStats expect_goldens(GoldenRequests& from, const EngineSettings& se
   return run.stats;
 }
 
-}  // namespace saccade::testing
+}  // namespace saccade::test

@@ -18,7 +18,7 @@
 namespace saccade {
 namespace {
 
-using testing::golden_folder;
+using test::golden_folder;
 
 LoadOptions bytes_of_text(DType compute, bool head = false) {
   LoadOptions options;
@@ -44,10 +44,10 @@ class Int8Golden : public ::testing::TestWithParam<std::string> {};
 // errors of one sign do not come so often, and 13 % of the largest is the bound. That it is over a
 // thousandth shows that bytes were multiplied at all.
 TEST_P(Int8Golden, EveryStageIsNearTheNumbers) {
-  const auto device = testing::make_device(GetParam());
+  const auto device = test::make_device(GetParam());
   if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
   const std::string directory = golden_folder("qwen2_vl/odd_heads");
-  const auto model = testing::load(directory, *device, bytes_of_text(DType::kF32));
+  const auto model = test::load(directory, *device, bytes_of_text(DType::kF32));
   ASSERT_NE(model, nullptr);
   const auto tokenizer = load_tokenizer(directory);
   ASSERT_TRUE(tokenizer);
@@ -60,7 +60,7 @@ TEST_P(Int8Golden, EveryStageIsNearTheNumbers) {
       SCOPED_TRACE(stage.name);
       if (stage.exact) continue;
       const bool text = stage.name.starts_with("text.layer") || stage.name == "logits";
-      EXPECT_LT(stage.error, text ? 0.13 : stage.name == "text.norm" ? 0.2 : testing::kTolerance);
+      EXPECT_LT(stage.error, text ? 0.13 : stage.name == "text.norm" ? 0.2 : test::kTolerance);
       if (text) {
         EXPECT_GT(stage.error, 1e-3);
       }
@@ -69,7 +69,7 @@ TEST_P(Int8Golden, EveryStageIsNearTheNumbers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Int8Golden, ::testing::ValuesIn(testing::device_names()),
+INSTANTIATE_TEST_SUITE_P(Devices, Int8Golden, ::testing::ValuesIn(test::device_names()),
                          [](const auto& device) { return device.param; });
 
 // Each layer's rows of a prompt, one after the other.
@@ -106,12 +106,12 @@ double distance(const std::vector<float>& got, const std::vector<float>& wanted)
 // together each layer moves 1.8 to 4.5 % here, and is bound by a third more. Gates, whose errors a
 // state would keep, stay numbers.
 TEST_P(Int8Golden, StatesOfBytesAreNearTheNumbers) {
-  const auto device = testing::make_device(GetParam());
+  const auto device = test::make_device(GetParam());
   if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
   for (const std::string name : {"qwen3_5/odd_heads", "qwen3_5/stretched"}) {
     const std::string directory = golden_folder(name);
-    const auto numbers = testing::load(directory, *device);
-    const auto bytes = testing::load(directory, *device, bytes_of_text(DType::kF32));
+    const auto numbers = test::load(directory, *device);
+    const auto bytes = test::load(directory, *device, bytes_of_text(DType::kF32));
     ASSERT_TRUE(numbers && bytes);
     for (const char* conversation : {"multi_turn", "long"}) {
       const auto golden = read_golden(directory + "/golden/" + conversation + ".safetensors");
@@ -136,8 +136,8 @@ TEST_P(Int8Golden, StatesOfBytesAreNearTheNumbers) {
 TEST(Int8Load, TakesTheMatricesOfStatesToo) {
   const auto device = make_cpu_device(kDeviceThreads, "portable").value();
   const std::string directory = golden_folder("qwen3_5/odd_heads");
-  const auto numbers = testing::load(directory, *device);
-  const auto bytes = testing::load(directory, *device, bytes_of_text(DType::kF32));
+  const auto numbers = test::load(directory, *device);
+  const auto bytes = test::load(directory, *device, bytes_of_text(DType::kF32));
   ASSERT_TRUE(numbers && bytes);
   // Four delta nets of 96 wide: 176 + 80 and 80 rows; one layer of 320 + 160 and 160; five MLPs.
   constexpr std::size_t kStates = 4 * (96 * (176 + 80) + 80 * 96);
@@ -153,9 +153,9 @@ TEST(Int8Load, TakesTheMatricesOfStatesToo) {
 TEST(Int8Load, TakesAQuarterAndLeavesTowerAndHead) {
   const auto device = make_cpu_device(kDeviceThreads).value();
   const std::string directory = golden_folder("qwen2_vl/odd_heads");
-  const auto numbers = testing::load(directory, *device);
-  const auto bytes = testing::load(directory, *device, bytes_of_text(DType::kF32));
-  const auto head = testing::load(directory, *device, bytes_of_text(DType::kF32, true));
+  const auto numbers = test::load(directory, *device);
+  const auto bytes = test::load(directory, *device, bytes_of_text(DType::kF32));
+  const auto head = test::load(directory, *device, bytes_of_text(DType::kF32, true));
   ASSERT_TRUE(numbers && bytes && head);
   EXPECT_LT(bytes->shape().weight_bytes, numbers->shape().weight_bytes);
   EXPECT_LT(head->shape().weight_bytes, bytes->shape().weight_bytes);
@@ -182,11 +182,11 @@ TEST(Int8Tower, EveryFamilysStagesAreNearTheNumbers) {
         "minicpmv/slices", "mllama/quarters"}) {
     SCOPED_TRACE(name);
     const std::string directory = golden_folder(name);
-    const auto numbers = testing::load(directory, *device);
-    const auto model = testing::load(directory, *device, bytes_of_tower(DType::kF32));
+    const auto numbers = test::load(directory, *device);
+    const auto model = test::load(directory, *device, bytes_of_tower(DType::kF32));
     ASSERT_TRUE(numbers && model);
     EXPECT_LT(model->shape().weight_bytes, numbers->shape().weight_bytes);
-    testing::expect_golden(*model, *device, directory, "text");
+    test::expect_golden(*model, *device, directory, "text");
     const auto tokenizer = load_tokenizer(directory);
     ASSERT_TRUE(tokenizer);
     const auto golden = read_golden(directory + "/golden/one_image.safetensors");
@@ -210,7 +210,7 @@ TEST(Int8Tower, IsAnotherTower) {
   const std::string directory = golden_folder("qwen2_vl/odd_heads");
   LoadOptions options = bytes_of_tower(DType::kF32);
   const auto fingerprint = [&] {
-    return testing::load(directory, *device, options)->shape().tower_fingerprint;
+    return test::load(directory, *device, options)->shape().tower_fingerprint;
   };
   const std::string whole = fingerprint();
   options.parts = Parts::kVision;
@@ -249,8 +249,8 @@ TEST(Int8Load, RoundsWhatIsStoredInFourBits) {
     LoadOptions as_numbers;
     as_numbers.compute = DType::kF32;
     as_numbers.dequantize = true;
-    const auto numbers = testing::load(directory, *device, as_numbers);
-    const auto bytes = testing::load(directory, *device, bytes_of_text(DType::kF32));
+    const auto numbers = test::load(directory, *device, as_numbers);
+    const auto bytes = test::load(directory, *device, bytes_of_text(DType::kF32));
     ASSERT_TRUE(numbers && bytes) << name;
     EXPECT_LT(bytes->shape().weight_bytes, numbers->shape().weight_bytes);
   }
@@ -260,8 +260,8 @@ TEST(Int8Load, RoundsWhatIsStoredInFourBits) {
 TEST(Int4Load, KeepsFourBitsOfTextLayersAlone) {
   const auto device = make_cpu_device(kDeviceThreads).value();
   const std::string directory = golden_folder("qwen2_vl/odd_heads");
-  const auto bytes = testing::load(directory, *device, bytes_of_text(DType::kBf16));
-  const auto codes = testing::load(directory, *device, four_bits_of_text(DType::kBf16));
+  const auto bytes = test::load(directory, *device, bytes_of_text(DType::kBf16));
+  const auto codes = test::load(directory, *device, four_bits_of_text(DType::kBf16));
   ASSERT_TRUE(bytes && codes);
   EXPECT_LT(codes->shape().weight_bytes, bytes->shape().weight_bytes);
   EXPECT_EQ(codes->network->shape().tower_fingerprint, bytes->network->shape().tower_fingerprint);
@@ -274,9 +274,9 @@ TEST(Int4Load, BytesOfActivationsStayNear) {
   for (const char* name : {"qwen2_vl/odd_heads", "quantised/awq_row", "quantised/gptq_order"}) {
     const std::string directory = golden_folder(name);
     LoadOptions options = four_bits_of_text(DType::kF32);
-    const auto numbers = testing::load(directory, *device, options);
+    const auto numbers = test::load(directory, *device, options);
     options.int8_rows = Int8Rows::kBeforeFourBits;
-    const auto bytes = testing::load(directory, *device, options);
+    const auto bytes = test::load(directory, *device, options);
     ASSERT_TRUE(numbers && bytes);
     EXPECT_EQ(numbers->shape().weight_bytes, bytes->shape().weight_bytes);
     const auto golden = read_golden(directory + "/golden/text.safetensors");
@@ -299,11 +299,11 @@ TEST(Int4Load, LeavesFourBitsOfACheckpoint) {
   const auto device = make_cpu_device(kDeviceThreads).value();
   for (const char* name : {"quantised/awq_vision", "quantised/gptq_order"}) {
     const std::string directory = golden_folder(name);
-    const auto stored = testing::load(directory, *device);
-    const auto rounded = testing::load(directory, *device, four_bits_of_text(DType::kF32));
+    const auto stored = test::load(directory, *device);
+    const auto rounded = test::load(directory, *device, four_bits_of_text(DType::kF32));
     LoadOptions numbers;
     numbers.dequantize = true;
-    const auto wide = testing::load(directory, *device, numbers);
+    const auto wide = test::load(directory, *device, numbers);
     ASSERT_TRUE(stored && rounded && wide);
     EXPECT_EQ(stored->shape().weight_bytes, rounded->shape().weight_bytes);
     EXPECT_LT(stored->shape().weight_bytes, wide->shape().weight_bytes);
@@ -333,7 +333,7 @@ std::vector<Picture> pictures() {
 class Glimpse {
  public:
   Glimpse(Device& device, const LoadOptions& options)
-      : device_(device), model_(testing::load(kFolder, device, options)) {
+      : device_(device), model_(test::load(kFolder, device, options)) {
     tokenizer_ = *load_tokenizer(kFolder);
   }
 

@@ -13,20 +13,20 @@
 namespace saccade {
 namespace {
 
-using testing::golden_folder;
+using test::golden_folder;
 
 class InternVl2Beyond : public ::testing::TestWithParam<std::string> {};
 
 // 856 tokens where positions are scaled from 512 on.
 TEST_P(InternVl2Beyond, DynamicNtkAgrees) {
-  const auto device = testing::make_device(GetParam());
+  const auto device = test::make_device(GetParam());
   if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
   const std::string directory = golden_folder("internvl2/internlm2");
-  const auto model = testing::load(directory, *device);
+  const auto model = test::load(directory, *device);
   ASSERT_NE(model, nullptr);
   EXPECT_EQ(model->shape().usual_length, 512);
   EXPECT_EQ(model->shape().max_position, 1024);
-  testing::expect_golden(*model, *device, directory, "beyond");
+  test::expect_golden(*model, *device, directory, "beyond");
 }
 
 // Without the reference, which takes its time with so long a prompt.
@@ -37,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, InternVl2Beyond,
 TEST(InternVl2, ChunksBeyondGiveTheSameTokens) {
   const auto device = *make_cpu_device(kDeviceThreads);
   const std::string directory = golden_folder("internvl2/internlm2");
-  const auto model = testing::load(directory, *device);
+  const auto model = test::load(directory, *device);
   ASSERT_NE(model, nullptr);
   const auto golden = read_golden(directory + "/golden/beyond.safetensors");
   ASSERT_TRUE(golden) << golden.error().message;
@@ -96,13 +96,13 @@ TEST(InternVl3, BothFormsAreOneModel) {
   for (const auto& [own, hf] : {std::pair{"internvl3/own3", "internvl3/hf3"},
                                 std::pair{"internvl3/own35", "internvl3/hf35"}}) {
     SCOPED_TRACE(own);
-    const auto a = testing::load(golden_folder(own), *device);
-    const auto b = testing::load(golden_folder(hf), *device);
+    const auto a = test::load(golden_folder(own), *device);
+    const auto b = test::load(golden_folder(hf), *device);
     ASSERT_TRUE(a != nullptr && b != nullptr);
     EXPECT_EQ(a->shape().parameters, b->shape().parameters);
     EXPECT_EQ(a->shape().max_image_tokens, b->shape().max_image_tokens);
-    testing::expect_golden(*a, *device, golden_folder(hf), "text");
-    testing::expect_golden(*b, *device, golden_folder(own), "text");
+    test::expect_golden(*a, *device, golden_folder(hf), "text");
+    test::expect_golden(*b, *device, golden_folder(own), "text");
   }
 }
 

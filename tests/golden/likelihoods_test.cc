@@ -10,8 +10,8 @@
 namespace saccade {
 namespace {
 
-using testing::GoldenRequests;
-using testing::settings_of;
+using test::GoldenRequests;
+using test::settings_of;
 
 struct Case {
   std::string name;

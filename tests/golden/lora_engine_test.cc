@@ -12,11 +12,11 @@
 namespace saccade {
 namespace {
 
-using testing::AdapterGoldens;
-using testing::golden_folder;
-using testing::GoldenRequests;
-using testing::load_adapter;
-using testing::settings_of;
+using test::AdapterGoldens;
+using test::golden_folder;
+using test::GoldenRequests;
+using test::load_adapter;
+using test::settings_of;
 
 // A checkpoint's goldens, its adapters', and which of them is asked for when.
 class AdaptedRequests {
@@ -25,7 +25,7 @@ class AdaptedRequests {
                            const LoadOptions& options = {.compute = DType::kF32, .kv = {}})
       : plain_(checkpoint, {"text", "multi_turn"}, engine_device(""), options) {
     for (std::size_t i = 0; i < plain_.count(); ++i) asked_.push_back({plain_.golden(i), nullptr});
-    for (const AdapterGoldens& each : testing::kAdapterGoldens) {
+    for (const AdapterGoldens& each : test::kAdapterGoldens) {
       if (each.checkpoint != checkpoint) continue;
       auto adapter = load_adapter(plain_.network(), each.folder(), each.name);
       for (const std::string& name : each.cases)
@@ -68,7 +68,7 @@ MixedRun run_mixed(AdaptedRequests& from, const EngineSettings& settings,
                std::vector<std::vector<float>>(order.size()),
                {},
                0};
-  const testing::ErraticClock clock(1);
+  const test::ErraticClock clock(1);
   auto engine = Engine::create(settings, from.plain().network(), from.plain().device(), clock);
   EXPECT_TRUE(engine) << engine.error().message;
   if (!engine) return run;
@@ -84,7 +84,7 @@ MixedRun run_mixed(AdaptedRequests& from, const EngineSettings& settings,
   const auto stepped = [&] {
     run.max_running = std::max(run.max_running, (*engine)->stats().running_loras.size());
   };
-  if (testing::keep_running(**engine, order.size(), together, request, hear, stepped))
+  if (test::keep_running(**engine, order.size(), together, request, hear, stepped))
     run.stats = (*engine)->stats();
   return run;
 }
@@ -126,7 +126,7 @@ TEST_P(LoraEngine, AnyChunkAndBatch) {
 
 TEST_P(LoraEngine, EveryPolicyGivesTheReferencesTokens) {
   AdaptedRequests from(GetParam());
-  for (const KvPolicy policy : testing::kPolicies) {
+  for (const KvPolicy policy : test::kPolicies) {
     for (const bool prefixes : {false, true}) {
       SCOPED_TRACE(std::string(name_of(policy)) + (prefixes ? " prefixes" : ""));
       EngineSettings settings = settings_with(prefixes ? 40 : 100, 4);
@@ -192,7 +192,7 @@ TEST(LoraMixes, KeysOfImagesAreAnAdaptersOwn) {
 // Equal files are one adapter, under other names and after having been read again.
 TEST(LoraMixes, EqualFilesShareTheirPages) {
   AdaptedRequests from("llama3/scaled");
-  const AdapterGoldens& every = testing::kAdapterGoldens[1];
+  const AdapterGoldens& every = test::kAdapterGoldens[1];
   const auto one = load_adapter(from.plain().network(), every.folder(), "one");
   const auto other = load_adapter(from.plain().network(), every.folder(), "other");
   EXPECT_EQ(one->identity(), other->identity());

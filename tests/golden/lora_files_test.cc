@@ -12,26 +12,26 @@ namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::AdapterTensor;
-using testing::golden_folder;
+using test::AdapterTensor;
+using test::golden_folder;
 using ::testing::HasSubstr;
 
 class LoraFiles : public ::testing::Test {
  protected:
   LoraFiles()
       : device_(*make_cpu_device(1, "portable")),
-        model_(testing::load(golden_folder("qwen2_vl/odd_heads"), *device_)),
+        model_(test::load(golden_folder("qwen2_vl/odd_heads"), *device_)),
         folder_(::testing::TempDir() + "/saccade_lora_files"),
-        tensors_(testing::random_adapter(*model_->network, 2, 1)) {
+        tensors_(test::random_adapter(*model_->network, 2, 1)) {
     fs::remove_all(folder_);
   }
   ~LoraFiles() override { fs::remove_all(folder_); }
 
   std::string error(const std::string& config, std::int64_t max_rank = 16) {
-    testing::write_adapter(folder_, config, tensors_);
+    test::write_adapter(folder_, config, tensors_);
     return error_of_folder(max_rank);
   }
-  std::string error() { return error(testing::plain_config(2, 2)); }
+  std::string error() { return error(test::plain_config(2, 2)); }
   std::string error_of_folder(std::int64_t max_rank = 16) {
     const auto adapter =
         LoraAdapter::load({"x", folder_, 1, max_rank}, model_->network->lora_targets());
@@ -62,12 +62,12 @@ TEST_F(LoraFiles, IdentityFollowsFromTheFilesAlone) {
     EXPECT_EQ(error(config), "");
     return (*LoraAdapter::load({"x", folder_, 7, 16}, model_->network->lora_targets()))->identity();
   };
-  const std::string first = identity(testing::plain_config(2, 2));
+  const std::string first = identity(test::plain_config(2, 2));
   EXPECT_EQ(first.size(), 64u);
-  EXPECT_EQ(identity(testing::plain_config(2, 2)), first);
-  EXPECT_NE(identity(testing::plain_config(2, 4)), first);
+  EXPECT_EQ(identity(test::plain_config(2, 2)), first);
+  EXPECT_NE(identity(test::plain_config(2, 4)), first);
   tensors_.front().values.front() += 1;
-  EXPECT_NE(identity(testing::plain_config(2, 2)), first);
+  EXPECT_NE(identity(test::plain_config(2, 2)), first);
 }
 
 TEST_F(LoraFiles, WhatIsNotThereIsNamed) {
@@ -105,7 +105,7 @@ TEST_F(LoraFiles, TensorsThatDoNotFitAreNamed) {
 }
 
 std::string with_pattern(const std::string& member, const std::string& value) {
-  std::string config = testing::plain_config(2, 2);
+  std::string config = test::plain_config(2, 2);
   config.insert(config.rfind('}'), fmt::format(", \"{}\": {}", member, value));
   return config;
 }
@@ -186,13 +186,13 @@ TEST_F(LoraFiles, AdaptersOfEmbeddingsAreRefusedAsSuch) {
 }
 
 TEST_F(LoraFiles, RanksAreBounded) {
-  EXPECT_THAT(error(testing::plain_config(2, 2), 1),
+  EXPECT_THAT(error(test::plain_config(2, 2), 1),
               HasSubstr("has rank 2, the limit is 1 (--max-lora-rank)"));
   EXPECT_THAT(error(R"({"r": 2, "lora_alpha": 2, "target_modules": "all-linear",
                         "rank_pattern": {"k_proj": 9}})",
                     8),
               HasSubstr("k_proj' has rank 9, the limit is 8"));
-  EXPECT_THAT(error(testing::plain_config(3, 2)), HasSubstr("takes [3, 112]"));
+  EXPECT_THAT(error(test::plain_config(3, 2)), HasSubstr("takes [3, 112]"));
 }
 
 TEST_F(LoraFiles, HalfAFileIsRefused) {
@@ -204,7 +204,7 @@ TEST_F(LoraFiles, HalfAFileIsRefused) {
     fs::resize_file(path, keep);
     const std::string said = error_of_folder();
     EXPECT_THAT(said, HasSubstr(path)) << keep;
-    testing::write_adapter(folder_, testing::plain_config(2, 2), tensors_);
+    test::write_adapter(folder_, test::plain_config(2, 2), tensors_);
   }
   fs::resize_file(path, size + (std::uintmax_t{64} << 20));
   EXPECT_THAT(error_of_folder(), HasSubstr("bytes, the limit is"));

@@ -13,7 +13,7 @@
 #include "model/adapters/lora_adapter.h"
 #include "tests/golden/family_golden.h"
 
-namespace saccade::testing {
+namespace saccade::test {
 
 // What tools/goldens/lora.py made for a checkpoint.
 struct AdapterGoldens {
@@ -93,4 +93,4 @@ inline std::string plain_config(std::int64_t rank, double alpha) {
       alpha);
 }
 
-}  // namespace saccade::testing
+}  // namespace saccade::test

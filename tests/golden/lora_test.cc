@@ -10,19 +10,19 @@ namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::AdapterGoldens;
-using testing::AdapterTensor;
-using testing::golden_folder;
-using testing::load_adapter;
+using test::AdapterGoldens;
+using test::AdapterTensor;
+using test::golden_folder;
+using test::load_adapter;
 
 class LoraGolden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(LoraGolden, EveryStageAgrees) {
-  const auto device = testing::make_device(GetParam());
+  const auto device = test::make_device(GetParam());
   if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
-  for (const AdapterGoldens& each : testing::kAdapterGoldens) {
+  for (const AdapterGoldens& each : test::kAdapterGoldens) {
     SCOPED_TRACE(each.folder());
-    const auto model = testing::load(golden_folder(each.checkpoint), *device);
+    const auto model = test::load(golden_folder(each.checkpoint), *device);
     const auto tokenizer = load_tokenizer(golden_folder(each.checkpoint));
     ASSERT_TRUE(tokenizer) << tokenizer.error().message;
     const auto adapter = load_adapter(*model->network, each.folder());
@@ -33,14 +33,14 @@ TEST_P(LoraGolden, EveryStageAgrees) {
       const auto report = compare_with_golden(*model, *device, **tokenizer, *golden, adapter.get());
       ASSERT_TRUE(report) << report.error().message;
       EXPECT_GT(report->stages.size(), 6u);
-      if (const StageResult* stage = report->first_divergence(testing::kTolerance))
+      if (const StageResult* stage = report->first_divergence(test::kTolerance))
         ADD_FAILURE() << name << ": first divergence at " << stage->name << ", error "
                       << stage->error << ", row " << stage->worst_row << " " << stage->note;
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, LoraGolden, ::testing::ValuesIn(testing::f32_device_names()),
+INSTANTIATE_TEST_SUITE_P(Devices, LoraGolden, ::testing::ValuesIn(test::f32_device_names()),
                          [](const auto& device) { return device.param; });
 
 // --- merged ---
@@ -153,17 +153,17 @@ class LoraMerged : public ::testing::TestWithParam<const char*> {};
 TEST_P(LoraMerged, IsTheCheckpointWithItsProductsAdded) {
   const std::string from = golden_folder(GetParam());
   const auto device = *make_cpu_device(kDeviceThreads, "");
-  const auto model = testing::load(from, *device);
+  const auto model = test::load(from, *device);
   ASSERT_NE(model, nullptr);
   constexpr std::int64_t kRank = 3;
-  const auto tensors = testing::random_adapter(*model->network, kRank, 5);
+  const auto tensors = test::random_adapter(*model->network, kRank, 5);
   ASSERT_GE(tensors.size(), 8u);
   const std::string work = ::testing::TempDir() + "/saccade_lora_merged";
-  testing::write_adapter(work + "_adapter", testing::plain_config(kRank, 4.5), tensors);
+  test::write_adapter(work + "_adapter", test::plain_config(kRank, 4.5), tensors);
   const auto adapter = load_adapter(*model->network, work + "_adapter");
   ASSERT_NE(adapter, nullptr);
   ASSERT_NO_FATAL_FAILURE(write_merged(from, work, tensors, 1.5));
-  const auto merged = testing::load(work, *device);
+  const auto merged = test::load(work, *device);
   ASSERT_NE(merged, nullptr);
 
   // Some layers are for images alone.
@@ -210,13 +210,13 @@ TEST(LoraInBytes, IsOnAllDevicesTheSame) {
   const auto reference = make_reference_device();
   LoadOptions options{.compute = DType::kF32, .kv = {}};
   options.text_layers = DType::kI8;
-  const AdapterGoldens& each = testing::kAdapterGoldens[1];
+  const AdapterGoldens& each = test::kAdapterGoldens[1];
   const auto golden = read_golden(each.folder() + "/golden/text.safetensors");
   ASSERT_TRUE(golden) << golden.error().message;
   const auto tokenizer = load_tokenizer(golden_folder(each.checkpoint));
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
   const auto traced = [&](Device& on, bool adapted) {
-    const auto model = testing::load(golden_folder(each.checkpoint), on, options);
+    const auto model = test::load(golden_folder(each.checkpoint), on, options);
     const auto adapter = load_adapter(*model->network, each.folder());
     return trace(*model, on, **tokenizer, *golden, adapted ? adapter.get() : nullptr);
   };

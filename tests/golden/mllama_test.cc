@@ -10,7 +10,7 @@
 namespace saccade {
 namespace {
 
-using testing::golden_folder;
+using test::golden_folder;
 
 ChatTemplate published() {
   const auto file = json::parse_file(golden_folder("mllama/quarters/chat_template.json"));

@@ -12,11 +12,11 @@ namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::golden_folder;
+using test::golden_folder;
 
 std::unique_ptr<Model> load(const std::string& directory, Device& device, Parts parts,
                             DType compute = DType::kF32) {
-  return testing::load(directory, device, {.compute = compute, .kv = DType::kF32, .parts = parts});
+  return test::load(directory, device, {.compute = compute, .kv = DType::kF32, .parts = parts});
 }
 
 std::string fingerprint(const std::string& directory, Parts parts = Parts::kAll,
@@ -145,7 +145,7 @@ TEST(Parts, TheTextAloneAnswersTheSame) {
     const auto device = make_cpu_device(1).value();
     const auto text = load(directory, *device, Parts::kText);
     ASSERT_NE(text, nullptr);
-    testing::expect_golden(*text, *device, directory, "text");
+    test::expect_golden(*text, *device, directory, "text");
   }
 }
 

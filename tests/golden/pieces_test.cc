@@ -12,7 +12,7 @@
 namespace saccade {
 namespace {
 
-using testing::golden_folder;
+using test::golden_folder;
 
 constexpr std::int64_t kPatches = 8192;
 
@@ -87,7 +87,7 @@ class InPieces : public ::testing::TestWithParam<std::string> {};
 TEST_P(InPieces, EmbeddingsAreThoseOfOneGo) {
   const std::string directory = golden_folder(GetParam());
   const auto device = make_cpu_device(1).value();
-  const auto model = testing::load(directory, *device);
+  const auto model = test::load(directory, *device);
   ASSERT_NE(model, nullptr);
   ASSERT_TRUE(model->network->reserve(
       *device,
@@ -107,7 +107,7 @@ TEST_P(InPieces, EmbeddingsAreThoseOfOneGo) {
 // A picture of as many patches as have their keys made ready apart.
 TEST_P(InPieces, ALargePictureIsThatOfOneGo) {
   const auto device = make_cpu_device(1).value();
-  const auto model = testing::load(golden_folder(GetParam()), *device);
+  const auto model = test::load(golden_folder(GetParam()), *device);
   ASSERT_NE(model, nullptr);
   ASSERT_TRUE(model->network->reserve(
       *device,

@@ -16,7 +16,7 @@ namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::golden_folder;
+using test::golden_folder;
 
 // Everything of a golden checkpoint but its tensors.
 std::string without_weights(const std::string& name) {
@@ -68,7 +68,7 @@ TEST(Processor, LaysOutPreparesAndExpandsWithoutWeights) {
 
     // What the encoder takes is what the model with its weights makes of the image.
     const auto device = make_reference_device();
-    const auto model = testing::load(golden_folder(name), *device);
+    const auto model = test::load(golden_folder(name), *device);
     ASSERT_NE(model, nullptr);
     const auto want = prepare_golden_images(*model->processor, *golden);
     ASSERT_TRUE(want) << want.error().message;

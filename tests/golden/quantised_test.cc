@@ -10,7 +10,7 @@ namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::golden_folder;
+using test::golden_folder;
 
 struct Quantised {
   std::string name;
@@ -26,19 +26,19 @@ const std::vector<Quantised> kQuantisedCheckpoints = {
 class QuantisedGolden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(QuantisedGolden, EveryStageAgrees) {
-  const auto device = testing::make_device(GetParam());
+  const auto device = test::make_device(GetParam());
   if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
   for (const Quantised& checkpoint : kQuantisedCheckpoints) {
     SCOPED_TRACE(checkpoint.name);
     const std::string directory = golden_folder(checkpoint.name);
-    const auto model = testing::load(directory, *device);
+    const auto model = test::load(directory, *device);
     ASSERT_NE(model, nullptr);
     for (const std::string& golden : checkpoint.goldens)
-      testing::expect_golden(*model, *device, directory, golden);
+      test::expect_golden(*model, *device, directory, golden);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, QuantisedGolden, ::testing::ValuesIn(testing::device_names()),
+INSTANTIATE_TEST_SUITE_P(Devices, QuantisedGolden, ::testing::ValuesIn(test::device_names()),
                          [](const auto& device) { return device.param; });
 
 // A checkpoint beside the golden one with its first shard's bytes changed.
@@ -81,12 +81,12 @@ TEST(QuantisedCheckpoints, WhatDoesNotFitIsNamed) {
 
 // bf16 weights: rounded once, after the products.
 TEST(QuantisedCheckpoints, LoadInBf16) {
-  const auto device = testing::make_device("portable");
+  const auto device = test::make_device("portable");
   for (const Quantised& checkpoint : kQuantisedCheckpoints) {
     const auto model =
-        testing::load(golden_folder(checkpoint.name), *device, {.compute = DType::kBf16, .kv = {}});
+        test::load(golden_folder(checkpoint.name), *device, {.compute = DType::kBf16, .kv = {}});
     ASSERT_NE(model, nullptr);
-    const auto wide = testing::load(golden_folder(checkpoint.name), *device);
+    const auto wide = test::load(golden_folder(checkpoint.name), *device);
     EXPECT_LT(model->shape().weight_bytes, wide->shape().weight_bytes);
   }
 }

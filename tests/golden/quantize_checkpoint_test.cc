@@ -18,7 +18,7 @@ namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::golden_folder;
+using test::golden_folder;
 using ::testing::HasSubstr;
 
 LoadOptions rounded_at_load(int bits) {
@@ -76,7 +76,7 @@ struct QuantisedAnswer {
 
 QuantisedAnswer quantised_answer_of(const std::string& directory, Device& device,
                                     const LoadOptions& options) {
-  const auto model = testing::load(directory, device, options);
+  const auto model = test::load(directory, device, options);
   if (model == nullptr) return {};
   Prompt prompt;
   const auto tokenizer = load_tokenizer(directory);

@@ -12,10 +12,10 @@
 namespace saccade {
 namespace {
 
-using testing::expect_goldens;
-using testing::golden_folder;
-using testing::GoldenRequests;
-using testing::settings_of;
+using test::expect_goldens;
+using test::golden_folder;
+using test::GoldenRequests;
+using test::settings_of;
 
 std::unique_ptr<Device> make_team(int ranks) {
   std::vector<std::unique_ptr<Device>> devices;
@@ -30,12 +30,12 @@ struct Family {
 
 // Images, DeepStack, layers that attend to images, windows, experts, stored codes.
 const std::vector<Family> kFamilies = {
-    {"qwen2_5_vl/odd_heads", testing::kGoldenCases},
-    {"qwen3_vl/odd_heads", testing::kGoldenCases},
-    {"qwen3_vl_moe/every_layer", testing::kGoldenCases},
+    {"qwen2_5_vl/odd_heads", test::kGoldenCases},
+    {"qwen3_vl/odd_heads", test::kGoldenCases},
+    {"qwen3_vl_moe/every_layer", test::kGoldenCases},
     {"mllama/quarters", {"text", "one_image", "three_images", "multi_turn", "first"}},
-    {"gemma3/pooled", testing::kGoldenCases},
-    {"internvl2/internlm2", testing::kGoldenCases},
+    {"gemma3/pooled", test::kGoldenCases},
+    {"internvl2/internlm2", test::kGoldenCases},
     {"quantised/gptq_order", {"text", "long"}}};
 
 void PrintTo(const Family& family, std::ostream* out) { *out << family.checkpoint; }
@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, RanksEngine, ::testing::ValuesIn(kFamilies
 
 // Room for the longest alone and little more, with every way to keep images.
 TEST(RanksEngineMemory, PreemptedAnswersAreTheSame) {
-  GoldenRequests from("qwen2_5_vl/odd_heads", testing::kGoldenCases, make_team(2));
+  GoldenRequests from("qwen2_5_vl/odd_heads", test::kGoldenCases, make_team(2));
   const ModelShape& shape = from.network().shape();
   ASSERT_EQ(shape.layers.front().kv_heads, 1);  // a rank's
   std::int64_t token_bytes = 0;
@@ -91,7 +91,7 @@ TEST(RanksEngineMemory, PreemptedAnswersAreTheSame) {
 
 // Embeddings in the place of their tokens' keys and values, of which a rank has half.
 TEST(RanksEngineMemory, OverlaidImages) {
-  GoldenRequests from("qwen2_5_vl/odd_heads", testing::kGoldenCases, make_team(2));
+  GoldenRequests from("qwen2_5_vl/odd_heads", test::kGoldenCases, make_team(2));
   const ModelShape& shape = from.network().shape();
   std::int64_t values = 0;
   for (const LayerShape& layer : shape.layers) values += 2 * layer.kv_heads * layer.head_dim;
@@ -108,7 +108,7 @@ TEST(RanksEngineMemory, OverlaidImages) {
 }
 
 TEST(RanksEngineSteps, GuessedTokensGiveTheSameAnswers) {
-  GoldenRequests from("qwen2_5_vl/odd_heads", testing::kGoldenCases, make_team(2));
+  GoldenRequests from("qwen2_5_vl/odd_heads", test::kGoldenCases, make_team(2));
   EngineSettings settings = settings_of(64);
   settings.speculation = {.max_tokens = 4, .shortest = 1, .longest = 3};
   const EngineStats stats = expect_goldens(from, settings, 4, 2);
@@ -116,9 +116,9 @@ TEST(RanksEngineSteps, GuessedTokensGiveTheSameAnswers) {
 }
 
 TEST(RanksEngineSteps, GuessesOfADraftModelGiveTheSameAnswers) {
-  GoldenRequests from("qwen2_5_vl/odd_heads", testing::kGoldenCases, make_team(2));
-  const auto draft = testing::load(golden_folder("qwen2_5_vl/odd_heads"), from.device(),
-                                   {.compute = DType::kF32, .kv = {}, .parts = Parts::kText});
+  GoldenRequests from("qwen2_5_vl/odd_heads", test::kGoldenCases, make_team(2));
+  const auto draft = test::load(golden_folder("qwen2_5_vl/odd_heads"), from.device(),
+                                {.compute = DType::kF32, .kv = {}, .parts = Parts::kText});
   EngineSettings settings = settings_of(64);
   settings.draft = draft->network.get();
   settings.speculation.max_tokens = 4;
@@ -200,8 +200,8 @@ std::vector<std::vector<TokenId>> answers_of(GoldenRequests& from, const std::st
 
 TEST(RanksEngineSteps, SampledTokensAreThoseOfOneProcess) {
   const std::string checkpoint = "qwen2_5_vl/odd_heads";
-  GoldenRequests whole(checkpoint, testing::kGoldenCases, *make_cpu_device(1));
-  GoldenRequests split(checkpoint, testing::kGoldenCases, make_team(2));
+  GoldenRequests whole(checkpoint, test::kGoldenCases, *make_cpu_device(1));
+  GoldenRequests split(checkpoint, test::kGoldenCases, make_team(2));
   const auto want = answers_of(whole, checkpoint, 1);
   EXPECT_EQ(answers_of(split, checkpoint, 1), want);
   EXPECT_EQ(answers_of(split, checkpoint, 2), want);
@@ -213,7 +213,7 @@ TEST(RanksEngineFailures, EverybodyIsToldWhenARankGivesUp) {
     SCOPED_TRACE(steps_in_flight);
     auto made = make_team(2);
     auto& team = static_cast<TeamDevice&>(*made).team();
-    GoldenRequests from("qwen2_5_vl/odd_heads", testing::kGoldenCases, std::move(made));
+    GoldenRequests from("qwen2_5_vl/odd_heads", test::kGoldenCases, std::move(made));
     EngineSettings settings = settings_of(64);
     settings.steps_in_flight = steps_in_flight;
     const SteadyClock clock;

@@ -16,7 +16,7 @@
 namespace saccade {
 namespace {
 
-using testing::golden_folder;
+using test::golden_folder;
 
 // body(rank's model, its device) on as many threads as ranks.
 void on_ranks(const std::string& directory, int ranks,
@@ -27,10 +27,10 @@ void on_ranks(const std::string& directory, int ranks,
   std::vector<std::unique_ptr<Model>> models;
   for (int rank = 0; rank < ranks; ++rank) {
     devices.push_back(make_cpu_device(1).value());
-    models.push_back(testing::load(directory, *devices.back(),
-                                   {.compute = DType::kF32,
-                                    .kv = cache,
-                                    .ranks = collectives[static_cast<std::size_t>(rank)].get()}));
+    models.push_back(test::load(directory, *devices.back(),
+                                {.compute = DType::kF32,
+                                 .kv = cache,
+                                 .ranks = collectives[static_cast<std::size_t>(rank)].get()}));
     ASSERT_NE(models.back(), nullptr);
   }
   std::vector<std::thread> threads;
@@ -73,7 +73,7 @@ TEST(Ranks, TwoAgreeWithTransformers) {
     SCOPED_TRACE(checkpoint);
     on_ranks(golden_folder(checkpoint), 2, [&](int, Model& model, Device& device) {
       for (const std::string& golden : goldens)
-        testing::expect_golden(model, device, golden_folder(checkpoint), golden);
+        test::expect_golden(model, device, golden_folder(checkpoint), golden);
     });
   }
 }
@@ -116,7 +116,7 @@ TEST(Ranks, TwoAgreeWithOne) {
     const auto golden = read_golden(directory + "/golden/" + golden_name + ".safetensors");
     ASSERT_TRUE(golden) << golden.error().message;
     const auto device = make_cpu_device(1).value();
-    const auto whole = testing::load(directory, *device);
+    const auto whole = test::load(directory, *device);
     ASSERT_NE(whole, nullptr);
     const RankAnswer want = answer(*whole, *device, directory, *golden);
 
@@ -149,7 +149,7 @@ TEST(Ranks, KeysAndValuesInBytes) {
       const auto golden = read_golden(directory + "/golden/one_image.safetensors");
       ASSERT_TRUE(golden) << golden.error().message;
       const auto device = make_cpu_device(1).value();
-      const auto whole = testing::load(directory, *device, {.compute = DType::kF32, .kv = cache});
+      const auto whole = test::load(directory, *device, {.compute = DType::kF32, .kv = cache});
       ASSERT_NE(whole, nullptr);
       const RankAnswer want = answer(*whole, *device, directory, *golden);
       std::array<RankAnswer, 2> got;

@@ -15,7 +15,7 @@
 namespace saccade {
 namespace {
 
-using testing::golden_folder;
+using test::golden_folder;
 using ::testing::HasSubstr;
 
 const std::vector<std::string> kSentenceEncoders = {"mean_short", "cls_long"};
@@ -118,21 +118,20 @@ void expect_stages(const Loaded& loaded, Device& device, const SafetensorsFile& 
       for (std::size_t r = 0; r < rows.size(); ++r)
         EXPECT_LT(error_of({value.row<float>(rows[r]), width},
                            std::span(wanted).subspan(r * width, width)),
-                  testing::kTolerance)
+                  test::kTolerance)
             << name << " row " << rows[r];
       ++stages;
     };
     const auto embedding = embed(*loaded.encoder, device, {ids}, tap).front();
     EXPECT_GE(stages, 3);
-    EXPECT_LT(error_of(embedding, tensor<float>(golden, at + "text.embedding")),
-              testing::kTolerance);
+    EXPECT_LT(error_of(embedding, tensor<float>(golden, at + "text.embedding")), test::kTolerance);
   }
 }
 
 class EncoderGolden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(EncoderGolden, EveryStageAgrees) {
-  const auto device = testing::make_device(GetParam());
+  const auto device = test::make_device(GetParam());
   if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
   for (const std::string& name : kSentenceEncoders) {
     SCOPED_TRACE(name);
@@ -147,7 +146,7 @@ TEST_P(EncoderGolden, EveryStageAgrees) {
 
 // Bit for bit: what shares the forward does not matter.
 TEST_P(EncoderGolden, BatchesDoNotChangeEmbeddings) {
-  const auto device = testing::make_device(GetParam());
+  const auto device = test::make_device(GetParam());
   if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
   const std::string directory = golden_folder("minilm/mean_short");
   const Loaded loaded = load_encoder_at(directory, *device);
@@ -162,7 +161,7 @@ TEST_P(EncoderGolden, BatchesDoNotChangeEmbeddings) {
 
 // No epsilon to speak of: cosines are products of embeddings.
 TEST_P(EncoderGolden, TheNormalisedHaveLengthOne) {
-  const auto device = testing::make_device(GetParam());
+  const auto device = test::make_device(GetParam());
   if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
   const Loaded loaded = load_encoder_at(golden_folder("minilm/mean_short"), *device);
   ASSERT_NE(loaded.encoder, nullptr);
@@ -174,7 +173,7 @@ TEST_P(EncoderGolden, TheNormalisedHaveLengthOne) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, EncoderGolden, ::testing::ValuesIn(testing::device_names()),
+INSTANTIATE_TEST_SUITE_P(Devices, EncoderGolden, ::testing::ValuesIn(test::device_names()),
                          [](const auto& device) { return device.param; });
 
 // A checkpoint saved from a model with a head: names begin with "bert.", old buffers stand beside.
@@ -284,7 +283,7 @@ TEST(RealMiniLm, OneHundredSentencesAgree) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       EXPECT_EQ(inputs[begin + i].size(), static_cast<std::size_t>(lengths[begin + i]));
       const double error = error_of(rows[i], std::span(wanted).subspan((begin + i) * 384, 384));
-      EXPECT_LT(error, testing::kTolerance) << "sentence " << begin + i;
+      EXPECT_LT(error, test::kTolerance) << "sentence " << begin + i;
       worst = std::max(worst, error);
     }
   }

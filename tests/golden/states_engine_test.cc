@@ -8,10 +8,10 @@
 namespace saccade {
 namespace {
 
-using testing::expect_goldens;
-using testing::GoldenRequests;
-using testing::kTextCases;
-using testing::settings_of;
+using test::expect_goldens;
+using test::GoldenRequests;
+using test::kTextCases;
+using test::settings_of;
 
 struct Stateful {
   const char* checkpoint;
@@ -88,9 +88,9 @@ TEST_P(PreemptedStates, AnswersAreTheSame) {
 INSTANTIATE_TEST_SUITE_P(Checkpoints, PreemptedStates,
                          ::testing::Values(Stateful{"qwen3_5/stretched", kTextCases,
                                                     "qwen3_5_stretched"},
-                                           Stateful{"qwen3_5_vl/odd_heads", testing::kGoldenCases,
+                                           Stateful{"qwen3_5_vl/odd_heads", test::kGoldenCases,
                                                     "qwen3_5_images_odd_heads"},
-                                           Stateful{"qwen3_5_vl/odd_heads", testing::kVideoCases,
+                                           Stateful{"qwen3_5_vl/odd_heads", test::kVideoCases,
                                                     "qwen3_5_videos_odd_heads"}),
                          [](const auto& of) { return of.param.name; });
 
@@ -102,7 +102,7 @@ TEST_P(LongAnswers, ArePreemptedAndTheSame) {
   EngineSettings roomy = settings_of(100);
   roomy.kv_cache_bytes = std::size_t{256} << 20;
   roomy.prefix_caching = false;
-  const testing::GoldenRun alone = testing::run_goldens(from_, roomy, 1);
+  const test::GoldenRun alone = test::run_goldens(from_, roomy, 1);
   for (std::size_t i = 0; i < from_.count(); ++i) {
     SCOPED_TRACE(from_.name(i));
     const std::vector<TokenId>& begins = from_.golden(i).greedy;
@@ -121,7 +121,7 @@ TEST_P(LongAnswers, ArePreemptedAndTheSame) {
       EngineSettings settings = least;
       settings.kv_cache_bytes += least.kv_cache_bytes * eighths / 8;
       settings.steps_in_flight = eighths % 2 == 0 ? 1 : 2;
-      const testing::GoldenRun together = testing::run_goldens(from_, settings, 8, 2);
+      const test::GoldenRun together = test::run_goldens(from_, settings, 8, 2);
       for (std::size_t i = 0; i < together.answers.size(); ++i)
         EXPECT_EQ(together.answers[i], alone.answers[i % from_.count()]) << from_.name(i);
       preempted += together.stats.num_preemptions;
@@ -132,19 +132,18 @@ TEST_P(LongAnswers, ArePreemptedAndTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(
     Checkpoints, LongAnswers,
-    ::testing::Values(Stateful{"minicpmv/slices", testing::kGoldenCases, "minicpmv_images_slices"},
-                      Stateful{"minicpmv/fine", testing::kGoldenCases, "minicpmv_images_fine"},
-                      Stateful{"minicpmv/plain", testing::kVideoCases, "minicpmv_videos_plain"}),
+    ::testing::Values(Stateful{"minicpmv/slices", test::kGoldenCases, "minicpmv_images_slices"},
+                      Stateful{"minicpmv/fine", test::kGoldenCases, "minicpmv_images_fine"},
+                      Stateful{"minicpmv/plain", test::kVideoCases, "minicpmv_videos_plain"}),
     [](const auto& of) { return of.param.name; });
 
 // Whatever the policy and the caches of embeddings, with kept states and without.
 class StatefulPolicies : public StatefulEngine {};
 
 TEST_P(StatefulPolicies, EachGivesTheReferencesTokens) {
-  for (const KvPolicy policy : testing::kPolicies) {
-    for (const EncoderCache cache : testing::kCaches) {
-      if (cache == EncoderCache::kOverlay && !testing::overlay_fits(from_.network().shape()))
-        continue;
+  for (const KvPolicy policy : test::kPolicies) {
+    for (const EncoderCache cache : test::kCaches) {
+      if (cache == EncoderCache::kOverlay && !test::overlay_fits(from_.network().shape())) continue;
       for (const bool prefixes : {false, true}) {
         SCOPED_TRACE(
             fmt::format("{} {}{}", name_of(policy), name_of(cache), prefixes ? " prefixes" : ""));
@@ -166,11 +165,11 @@ TEST_P(StatefulPolicies, EachGivesTheReferencesTokens) {
 
 INSTANTIATE_TEST_SUITE_P(
     Checkpoints, StatefulPolicies,
-    ::testing::Values(Stateful{"qwen3_5_vl/odd_heads", testing::kGoldenCases,
+    ::testing::Values(Stateful{"qwen3_5_vl/odd_heads", test::kGoldenCases,
                                "qwen3_5_images_odd_heads"},
-                      Stateful{"minicpmv/slices", testing::kGoldenCases, "minicpmv_images_slices"},
-                      Stateful{"minicpmv/fine", testing::kGoldenCases, "minicpmv_images_fine"},
-                      Stateful{"minicpmv/plain", testing::kVideoCases, "minicpmv_videos_plain"}),
+                      Stateful{"minicpmv/slices", test::kGoldenCases, "minicpmv_images_slices"},
+                      Stateful{"minicpmv/fine", test::kGoldenCases, "minicpmv_images_fine"},
+                      Stateful{"minicpmv/plain", test::kVideoCases, "minicpmv_videos_plain"}),
     [](const auto& of) { return of.param.name; });
 
 // In bytes a row's numbers are its own, too: no cut and no batch changes an answer. (How near it is
@@ -179,7 +178,7 @@ TEST(StatefulEngineInBytes, AnyChunkAndBatch) {
   LoadOptions bytes{.compute = DType::kF32, .kv = {}};
   bytes.text_layers = DType::kI8;
   GoldenRequests from("qwen3_5/odd_heads", kTextCases, engine_device(""), bytes);
-  const testing::GoldenRun alone = testing::run_goldens(from, settings_of(1000), 1);
+  const test::GoldenRun alone = test::run_goldens(from, settings_of(1000), 1);
   int others = 0;
   for (std::size_t i = 0; i < from.count(); ++i)
     others += alone.answers[i] != from.golden(i).greedy ? 1 : 0;
@@ -189,7 +188,7 @@ TEST(StatefulEngineInBytes, AnyChunkAndBatch) {
     EngineSettings settings = settings_of(chunk);
     settings.state_interval = 48;
     settings.steps_in_flight = 2;
-    EXPECT_EQ(testing::run_goldens(from, settings, 8).answers, alone.answers);
+    EXPECT_EQ(test::run_goldens(from, settings, 8).answers, alone.answers);
   }
 }
 
@@ -220,15 +219,15 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Stateful{"qwen3_5/odd_heads", kTextCases, "qwen3_5_odd_heads"},
         Stateful{"qwen3_5/stretched", kTextCases, "qwen3_5_stretched"},
-        Stateful{"qwen3_5_vl/odd_heads", testing::kGoldenCases, "qwen3_5_images_odd_heads"},
-        Stateful{"qwen3_5_vl/wide_rows", testing::kGoldenCases, "qwen3_5_images_wide_rows"},
-        Stateful{"qwen3_5_vl/odd_heads", testing::kVideoCases, "qwen3_5_videos_odd_heads"},
-        Stateful{"qwen3_5_vl/wide_rows", testing::kVideoCases, "qwen3_5_videos_wide_rows"},
-        Stateful{"minicpmv/slices", testing::kGoldenCases, "minicpmv_images_slices"},
-        Stateful{"minicpmv/plain", testing::kGoldenCases, "minicpmv_images_plain"},
-        Stateful{"minicpmv/slices", testing::kVideoCases, "minicpmv_videos_slices"},
-        Stateful{"minicpmv/fine", testing::kGoldenCases, "minicpmv_images_fine"},
-        Stateful{"minicpmv/plain", testing::kVideoCases, "minicpmv_videos_plain"}),
+        Stateful{"qwen3_5_vl/odd_heads", test::kGoldenCases, "qwen3_5_images_odd_heads"},
+        Stateful{"qwen3_5_vl/wide_rows", test::kGoldenCases, "qwen3_5_images_wide_rows"},
+        Stateful{"qwen3_5_vl/odd_heads", test::kVideoCases, "qwen3_5_videos_odd_heads"},
+        Stateful{"qwen3_5_vl/wide_rows", test::kVideoCases, "qwen3_5_videos_wide_rows"},
+        Stateful{"minicpmv/slices", test::kGoldenCases, "minicpmv_images_slices"},
+        Stateful{"minicpmv/plain", test::kGoldenCases, "minicpmv_images_plain"},
+        Stateful{"minicpmv/slices", test::kVideoCases, "minicpmv_videos_slices"},
+        Stateful{"minicpmv/fine", test::kGoldenCases, "minicpmv_images_fine"},
+        Stateful{"minicpmv/plain", test::kVideoCases, "minicpmv_videos_plain"}),
     [](const auto& of) { return of.param.name; });
 
 }  // namespace

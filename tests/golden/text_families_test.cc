@@ -8,7 +8,7 @@
 namespace saccade {
 namespace {
 
-using testing::golden_folder;
+using test::golden_folder;
 
 const std::vector<std::string> kTextCheckpoints = {
     "qwen2/odd_heads",   "qwen2/mixed_window", "llama3/scaled",         "llama3/plain",
@@ -20,19 +20,19 @@ const std::vector<std::string> kTextGoldens = {"text", "multi_turn", "long"};
 class TextGolden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(TextGolden, EveryStageAgrees) {
-  const auto device = testing::make_device(GetParam());
+  const auto device = test::make_device(GetParam());
   if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
   for (const std::string& name : kTextCheckpoints) {
     SCOPED_TRACE(name);
     const std::string directory = golden_folder(name);
-    const auto model = testing::load(directory, *device);
+    const auto model = test::load(directory, *device);
     ASSERT_NE(model, nullptr);
     for (const std::string& golden : kTextGoldens)
-      testing::expect_golden(*model, *device, directory, golden);
+      test::expect_golden(*model, *device, directory, golden);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, TextGolden, ::testing::ValuesIn(testing::f32_device_names()),
+INSTANTIATE_TEST_SUITE_P(Devices, TextGolden, ::testing::ValuesIn(test::f32_device_names()),
                          [](const auto& device) { return device.param; });
 
 TEST(TextFamilies, BothFormsOfACheckpointAreOneModel) {
@@ -40,10 +40,10 @@ TEST(TextFamilies, BothFormsOfACheckpointAreOneModel) {
   for (const std::string& name : kTextCheckpoints) {
     SCOPED_TRACE(name);
     const std::string other = ::testing::TempDir() + "/saccade_other_text_form";
-    ASSERT_NO_FATAL_FAILURE(testing::write_other_form(golden_folder(name), other));
-    const auto model = testing::load(other, *device);
+    ASSERT_NO_FATAL_FAILURE(test::write_other_form(golden_folder(name), other));
+    const auto model = test::load(other, *device);
     ASSERT_NE(model, nullptr);
-    testing::expect_golden(*model, *device, golden_folder(name), "text");
+    test::expect_golden(*model, *device, golden_folder(name), "text");
     std::filesystem::remove_all(other);
   }
 }
@@ -54,7 +54,7 @@ TEST(TextFamilies, ChunksDoNotChangeTokens) {
     SCOPED_TRACE(name);
     const auto golden = read_golden(golden_folder(name) + "/golden/multi_turn.safetensors");
     ASSERT_TRUE(golden) << golden.error().message;
-    const auto model = testing::load(golden_folder(name), *device);
+    const auto model = test::load(golden_folder(name), *device);
     ASSERT_NE(model, nullptr);
     for (const std::int64_t chunk : {1, 16, 50}) {
       auto run = SoloRun::create(*model->network, *device,

@@ -34,7 +34,7 @@ std::unique_ptr<Processor> read_model(std::istream& file) {
 // Then height, width, tokens, under `controls`.
 void expect_counts(const std::string& folder, const Processor& model,
                    const ImageControls& controls) {
-  std::ifstream file(testing::golden_folder(folder) + "/token_counts.tsv");
+  std::ifstream file(test::golden_folder(folder) + "/token_counts.tsv");
   ASSERT_TRUE(file) << folder;
   std::string line;
   std::getline(file, line);
@@ -64,7 +64,7 @@ class VideoCounts : public ::testing::TestWithParam<const char*> {};
 // The same of videos: frames, height, width, tokens, controls; made by tools/goldens/qwen_video.py
 // and tile_video.py.
 TEST_P(VideoCounts, AreTheProcessors) {
-  std::ifstream file(testing::golden_folder(GetParam()) + "/video_counts.tsv");
+  std::ifstream file(test::golden_folder(GetParam()) + "/video_counts.tsv");
   ASSERT_TRUE(file);
   std::string line;
   std::getline(file, line);
@@ -107,14 +107,14 @@ INSTANTIATE_TEST_SUITE_P(Families, VideoCounts,
 // What SmolVLM2 writes for a video: frames, frames a second, seconds of the file, the text as JSON;
 // made by tools/goldens/tile_video.py. A frame has one token there.
 TEST(VideoTexts, AreTheProcessors) {
-  const std::string folder = testing::golden_folder("smolvlm2");
+  const std::string folder = test::golden_folder("smolvlm2");
   const auto checkpoint = open_checkpoint(folder + "/thirds");
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
   const auto model = Processor::open(*checkpoint);
   ASSERT_TRUE(model) << model.error().message;
   const auto tokenizer = load_tokenizer(folder + "/thirds");
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
-  std::ifstream file(testing::golden_folder("tables/smolvlm2_video_texts.tsv"));
+  std::ifstream file(test::golden_folder("tables/smolvlm2_video_texts.tsv"));
   ASSERT_TRUE(file);
   int videos = 0;
   for (std::string line; std::getline(file, line); ++videos) {
@@ -148,7 +148,7 @@ class VideoTimes : public ::testing::TestWithParam<TimedVideo> {};
 
 // Frames, frames a second, the text; "|" is a group. Each has one token here.
 TEST_P(VideoTimes, AreTheProcessors) {
-  const std::string folder = testing::golden_folder(GetParam().folder);
+  const std::string folder = test::golden_folder(GetParam().folder);
   const auto checkpoint = open_checkpoint(folder + "/odd_heads");
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
   const auto model = Processor::open(*checkpoint);
@@ -191,7 +191,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& family) { return std::string(family.param.folder); });
 
 TEST_P(TokenCounts, AreTheProcessors) {
-  std::ifstream file(testing::golden_folder(GetParam()) + "/token_counts.tsv");
+  std::ifstream file(test::golden_folder(GetParam()) + "/token_counts.tsv");
   ASSERT_TRUE(file) << GetParam();
   const auto model = read_model(file);
   ASSERT_NE(model, nullptr);
@@ -211,7 +211,7 @@ INSTANTIATE_TEST_SUITE_P(Families, TokenCounts,
                          });
 
 std::unique_ptr<Processor> published_model(const std::string& family) {
-  std::ifstream file(testing::golden_folder(family) + "/token_counts.tsv");
+  std::ifstream file(test::golden_folder(family) + "/token_counts.tsv");
   EXPECT_TRUE(file) << family;
   return read_model(file);
 }
@@ -219,7 +219,7 @@ std::unique_ptr<Processor> published_model(const std::string& family) {
 class SizeControls : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(SizeControls, AreTheProcessors) {
-  std::ifstream file(testing::golden_folder(GetParam()) + "/size_controls.tsv");
+  std::ifstream file(test::golden_folder(GetParam()) + "/size_controls.tsv");
   ASSERT_TRUE(file) << GetParam();
   const auto model = read_model(file);
   ASSERT_NE(model, nullptr);
@@ -256,7 +256,7 @@ class SmallBounds : public ::testing::TestWithParam<const char*> {};
 // Thin and small images where a checkpoint's own bounds are small: as many tokens as the processor
 // makes, and never more than the model said that it would take.
 TEST_P(SmallBounds, AreTheProcessors) {
-  std::ifstream file(testing::golden_folder(GetParam()) + "/small_bounds.tsv");
+  std::ifstream file(test::golden_folder(GetParam()) + "/small_bounds.tsv");
   ASSERT_TRUE(file) << GetParam();
   std::string line;
   std::getline(file, line);

@@ -10,7 +10,7 @@
 namespace saccade {
 namespace {
 
-using testing::golden_folder;
+using test::golden_folder;
 
 const std::vector<std::string> kVisionCheckpoints = {"qwen2_vl/odd_heads",
                                                      "qwen2_vl/mixed_window",
@@ -70,53 +70,53 @@ const std::vector<std::string> kVideoCases = {"video_one_frame", "video_odd", "v
 class VisionGolden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(VisionGolden, EveryStageAgrees) {
-  const auto device = testing::make_device(GetParam());
+  const auto device = test::make_device(GetParam());
   if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
   for (const std::string& name : kVisionCheckpoints) {
     SCOPED_TRACE(name);
     const std::string directory = golden_folder(name);
-    const auto model = testing::load(directory, *device);
+    const auto model = test::load(directory, *device);
     ASSERT_NE(model, nullptr);
     for (const std::string& golden : kVisionGoldens)
-      testing::expect_golden(*model, *device, directory, golden);
+      test::expect_golden(*model, *device, directory, golden);
   }
 }
 
 // A prompt that begins with its image, where transformers and Meta's code are one.
 TEST_P(VisionGolden, PromptsThatBeginWithTheirImageAgree) {
-  const auto device = testing::make_device(GetParam());
+  const auto device = test::make_device(GetParam());
   if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
   for (const char* name : {"mllama/quarters", "mllama/thirds"}) {
     SCOPED_TRACE(name);
     const std::string directory = golden_folder(name);
-    const auto model = testing::load(directory, *device);
+    const auto model = test::load(directory, *device);
     ASSERT_NE(model, nullptr);
-    testing::expect_golden(*model, *device, directory, "first");
+    test::expect_golden(*model, *device, directory, "first");
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, VisionGolden, ::testing::ValuesIn(testing::f32_device_names()),
+INSTANTIATE_TEST_SUITE_P(Devices, VisionGolden, ::testing::ValuesIn(test::f32_device_names()),
                          [](const auto& device) { return device.param; });
 
 void expect_videos(const std::vector<std::string>& checkpoints, Device& device) {
   for (const std::string& name : checkpoints) {
     SCOPED_TRACE(name);
     const std::string directory = golden_folder(name);
-    const auto model = testing::load(directory, device);
+    const auto model = test::load(directory, device);
     ASSERT_NE(model, nullptr);
     for (const std::string& golden : kVideoCases)
-      testing::expect_golden(*model, device, directory, golden);
+      test::expect_golden(*model, device, directory, golden);
   }
 }
 
 TEST_P(VisionGolden, EveryStageOfVideosAgrees) {
-  const auto device = testing::make_device(GetParam());
+  const auto device = test::make_device(GetParam());
   if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
   expect_videos(kVideoCheckpoints, *device);
 }
 
 TEST(VisionFamilies, EveryStageOfVideosOfOtherCheckpointsAgrees) {
-  expect_videos(kMoreVideoCheckpoints, *testing::make_device("portable"));
+  expect_videos(kMoreVideoCheckpoints, *test::make_device("portable"));
 }
 
 TEST(VisionFamilies, BothFormsOfACheckpointAreOneModel) {
@@ -126,10 +126,10 @@ TEST(VisionFamilies, BothFormsOfACheckpointAreOneModel) {
     const std::string directory = golden_folder(name);
     if (!std::filesystem::exists(directory + "/other_form")) continue;  // tensors differ, not names
     const std::string other = ::testing::TempDir() + "/saccade_other_vision_form";
-    ASSERT_NO_FATAL_FAILURE(testing::write_other_form(directory, other));
-    const auto model = testing::load(other, *device);
+    ASSERT_NO_FATAL_FAILURE(test::write_other_form(directory, other));
+    const auto model = test::load(other, *device);
     ASSERT_NE(model, nullptr);
-    testing::expect_golden(*model, *device, directory, "one_image");
+    test::expect_golden(*model, *device, directory, "one_image");
     std::filesystem::remove_all(other);
   }
 }
@@ -144,7 +144,7 @@ TEST(VisionFamilies, ChunksDoNotChangeTokens) {
     ASSERT_TRUE(tokenizer) << tokenizer.error().message;
     const auto golden = read_golden(directory + "/golden/three_images.safetensors");
     ASSERT_TRUE(golden) << golden.error().message;
-    const auto model = testing::load(directory, *device);
+    const auto model = test::load(directory, *device);
     ASSERT_NE(model, nullptr);
     const auto images = prepare_golden_images(*model->processor, *golden);
     ASSERT_TRUE(images) << images.error().message;
@@ -320,7 +320,7 @@ TEST(VisionFamilies, PaligemmaIsNotCausalInItsPrompt) {
     const auto tokenizer = load_tokenizer(directory);
     const auto golden = read_golden(directory + "/golden/one_image.safetensors");
     ASSERT_TRUE(golden) << golden.error().message;
-    const auto model = testing::load(directory, *device);
+    const auto model = test::load(directory, *device);
     ASSERT_NE(model, nullptr);
     const auto images = prepare_golden_images(*model->processor, *golden);
     ASSERT_TRUE(images) << images.error().message;
@@ -348,7 +348,7 @@ TEST(VisionFamilies, Gemma3SeesImagesWhole) {
     const auto tokenizer = load_tokenizer(directory);
     const auto golden = read_golden(directory + "/golden/three_images.safetensors");
     ASSERT_TRUE(golden) << golden.error().message;
-    const auto model = testing::load(directory, *device);
+    const auto model = test::load(directory, *device);
     ASSERT_NE(model, nullptr);
     const auto images = prepare_golden_images(*model->processor, *golden);
     ASSERT_TRUE(images) << images.error().message;

@@ -12,8 +12,8 @@ namespace saccade::cuda {
 namespace {
 
 using Format = StoredMatrix::Format;
-using testing::fake_cublaslt;
-using testing::make_library_device;
+using test::fake_cublaslt;
+using test::make_library_device;
 
 // Two bands of the weights below: of 128 outputs and of 24.
 constexpr DequantizedProducts kTwoBands = {.band_bytes = 1};

@@ -9,8 +9,8 @@
 namespace saccade {
 namespace {
 
-using testing::fake_cublaslt;
-using testing::GoldenRequests;
+using test::fake_cublaslt;
+using test::GoldenRequests;
 
 class DequantizedModels : public ::testing::TestWithParam<const char*> {
  protected:
@@ -21,7 +21,7 @@ class DequantizedModels : public ::testing::TestWithParam<const char*> {
   // Bands of 128 outputs, where a layer has more.
   static GoldenRequests requests(bool dequantize) {
     constexpr cuda::DequantizedProducts kWide = {.least_rows = 17, .band_bytes = 1};
-    return GoldenRequests(GetParam(), {"text"}, testing::make_library_device(kWide),
+    return GoldenRequests(GetParam(), {"text"}, test::make_library_device(kWide),
                           {.compute = DType::kBf16,
                            .dequantize = dequantize,
                            .weight_only = true,  // fp8 files state more, which is never dequantised
@@ -57,7 +57,7 @@ TEST_P(DequantizedModels, TheEngineSaysTheSame) {
   ASSERT_TRUE(solo) << solo.error().message;
   (*solo)->prefill();
   const std::vector<TokenId> alone = (*solo)->greedy(kTokens);
-  EngineSettings settings = testing::settings_of(256);
+  EngineSettings settings = test::settings_of(256);
   settings.steps_in_flight = 2;
   settings.prefix_caching = false;
   settings.graph_rows = {kRequests};

@@ -14,8 +14,8 @@ namespace saccade {
 namespace {
 
 using emulator::EmulatedFault;
-using testing::GoldenRequests;
-using testing::settings_of;
+using test::GoldenRequests;
+using test::settings_of;
 
 struct Failure {
   EmulatedFault::Kind kind;

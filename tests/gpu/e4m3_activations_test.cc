@@ -13,9 +13,9 @@
 namespace saccade {
 namespace {
 
-using testing::GoldenRequests;
-using testing::run_goldens;
-using testing::settings_of;
+using test::GoldenRequests;
+using test::run_goldens;
+using test::settings_of;
 
 std::unique_ptr<Device> under_test(std::uint64_t seed, DType activations = DType::kBf16) {
   auto device = cuda::make_device_under_test(activations, seed);
@@ -72,7 +72,7 @@ TEST_P(CudaE4m3, InF32NothingIsRounded) {
   double most = 0;
   for (const float logit : numbers) most = std::max<double>(most, std::abs(logit));
   for (std::size_t i = 0; i < numbers.size(); ++i)
-    ASSERT_NEAR(got[i], numbers[i], testing::kTolerance * most);
+    ASSERT_NEAR(got[i], numbers[i], test::kTolerance * most);
 }
 
 // Bit for bit: the logits of a prompt in one piece and in chunks.

@@ -12,7 +12,7 @@
 namespace saccade {
 namespace {
 
-using testing::GoldenRequests;
+using test::GoldenRequests;
 
 struct Of {
   const char* checkpoint;
@@ -57,9 +57,9 @@ struct Said {
   std::vector<TokenId> tokens;
 };
 Said say(Device& device, const Of& of, DType compute, std::int64_t chunk, std::int64_t count) {
-  const std::string folder = testing::golden_folder(of.checkpoint);
+  const std::string folder = test::golden_folder(of.checkpoint);
   const auto golden = read_golden(folder + "/golden/" + of.golden + ".safetensors");
-  const auto model = testing::load(folder, device, {.compute = compute, .kv = {}});
+  const auto model = test::load(folder, device, {.compute = compute, .kv = {}});
   const auto tokenizer = load_tokenizer(folder);
   const auto media = prepare_golden_media(*model->processor, *golden);
   auto prompt =
@@ -110,7 +110,7 @@ TEST_P(FlashModels, TheEngineSaysTheSame) {
   GoldenRequests from = requests(make(true, 3));
   const std::vector<TokenId> want = say(from.device(), GetParam(), DType::kBf16, 0, kTokens).tokens;
   const std::int64_t before = fake->launches();
-  EngineSettings settings = testing::settings_of(512);
+  EngineSettings settings = test::settings_of(512);
   settings.steps_in_flight = 2;
   settings.prefix_caching = false;  // what is left of a prompt may be the own kernel's
   const SteadyClock clock;

@@ -13,7 +13,7 @@
 namespace saccade {
 namespace {
 
-using testing::golden_folder;
+using test::golden_folder;
 
 struct Checkpoint {
   const char* name;
@@ -89,10 +89,10 @@ class CudaGolden : public ::testing::TestWithParam<Checkpoint> {
 
 TEST_P(CudaGolden, EveryStageAgrees) {
   const auto device = device_under_test(DType::kF32, 3);
-  const auto model = testing::load(folder(), *device);
+  const auto model = test::load(folder(), *device);
   ASSERT_NE(model, nullptr);
   for (const std::string& golden : goldens())
-    testing::expect_golden(*model, *device, folder(), golden);
+    test::expect_golden(*model, *device, folder(), golden);
 }
 
 // In f32 they are transformers'. In bf16 a token may differ where two are nearly as likely: how
@@ -106,7 +106,7 @@ TEST_P(CudaGolden, GreedyTokensInChunks) {
                                   golden->greedy.begin() + static_cast<std::ptrdiff_t>(count));
   for (const DType activations : {DType::kF32, DType::kBf16}) {
     const auto device = device_under_test(activations, 9);
-    const auto model = testing::load(folder(), *device, {.compute = activations, .kv = {}});
+    const auto model = test::load(folder(), *device, {.compute = activations, .kv = {}});
     ASSERT_NE(model, nullptr);
     const auto tokenizer = load_tokenizer(folder());
     ASSERT_TRUE(tokenizer) << tokenizer.error().message;
@@ -132,10 +132,10 @@ TEST_P(CudaGolden, TheEngineSaysTheSame) {
   if (cuda::kUnderTestIsEmulated && std::string_view(GetParam().name) != "qwen2_vl/odd_heads" &&
       std::string_view(GetParam().name) != "qwen2/odd_heads")
     GTEST_SKIP() << "one family of text and one with images do on the emulator";
-  testing::GoldenRequests from(GetParam().name, goldens(), device_under_test(DType::kF32, 5));
-  EngineSettings settings = testing::settings_of(64);
+  test::GoldenRequests from(GetParam().name, goldens(), device_under_test(DType::kF32, 5));
+  EngineSettings settings = test::settings_of(64);
   settings.steps_in_flight = 2;
-  const testing::GoldenRun run = testing::run_goldens(from, settings, 2, 2);
+  const test::GoldenRun run = test::run_goldens(from, settings, 2, 2);
   for (std::size_t i = 0; i < run.answers.size(); ++i)
     EXPECT_EQ(run.answers[i], from.golden(i).greedy) << from.name(i);
 }
@@ -147,7 +147,7 @@ TEST(CudaMadeWeights, GiveTheCpusAnswer) {
   const std::string folder = golden_folder("qwen2_vl/odd_heads");
   const auto greedy = [&](Device& device) -> std::vector<TokenId> {
     const auto model =
-        testing::load(folder, device, {.compute = DType::kF32, .kv = {}, .random_weights = true});
+        test::load(folder, device, {.compute = DType::kF32, .kv = {}, .random_weights = true});
     CHECK(model != nullptr, "{}", folder);
     Prompt prompt;
     prompt.ids = {3, 14, 15, 92, 65, 35, 89, 79, 32, 38};
@@ -172,7 +172,7 @@ TEST(CudaBytes, EveryStageIsNearTheNumbers) {
   LoadOptions options;
   options.compute = DType::kF32;
   options.text_layers = DType::kI8;
-  const auto model = testing::load(folder, **device, options);
+  const auto model = test::load(folder, **device, options);
   ASSERT_NE(model, nullptr);
   const auto tokenizer = load_tokenizer(folder);
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;

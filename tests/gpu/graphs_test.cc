@@ -19,7 +19,7 @@ struct Outcome {
 using Change = std::function<void(std::size_t, Request&)>;
 
 // `count` requests of the checkpoint's goldens, each of `tokens` and a few, as `change` makes them.
-Outcome run(testing::GoldenRequests& from, const EngineSettings& settings, std::size_t count,
+Outcome run(test::GoldenRequests& from, const EngineSettings& settings, std::size_t count,
             std::int64_t tokens, const Change& change) {
   auto& stream = static_cast<cuda::CudaStream&>(from.device().lane(Lane::kStep));
   const std::int64_t replayed = stream.repeated().replays();
@@ -62,7 +62,7 @@ class Graphs : public ::testing::Test {
       skipped = device.error().message;
       return {};
     }
-    testing::GoldenRequests from(checkpoint, cases, *std::move(device), options);
+    test::GoldenRequests from(checkpoint, cases, *std::move(device), options);
     if (split_tokens > 0)
       static_cast<cuda::CudaStream&>(from.device().lane(Lane::kStep)).split_keys_at(split_tokens);
     settings.eager = true;
@@ -83,7 +83,7 @@ class Graphs : public ::testing::Test {
       skipped = device.error().message;
       return 0;
     }
-    testing::GoldenRequests from(checkpoint, {"text"}, *std::move(device), options);
+    test::GoldenRequests from(checkpoint, {"text"}, *std::move(device), options);
     const Request request = from.request(0);
     std::int64_t bytes = 0;  // of a token
     for (const LayerSpec& layer : layer_specs(from.network().shape())) bytes += layer.token_bytes();
@@ -98,7 +98,7 @@ class Graphs : public ::testing::Test {
 // Sequences end one after another: through every size, tables that grow over pages, two steps in
 // flight.
 TEST_F(Graphs, ThroughSizesAndGrowingTables) {
-  EngineSettings settings = testing::settings_of(64);
+  EngineSettings settings = test::settings_of(64);
   settings.block_size = 4;
   settings.steps_in_flight = 2;
   settings.graph_rows = {1, 2, 4, 8};
@@ -111,7 +111,7 @@ TEST_F(Graphs, ThroughSizesAndGrowingTables) {
 }
 
 TEST_F(Graphs, WithSamplingAndPenalties) {
-  EngineSettings settings = testing::settings_of(64);
+  EngineSettings settings = test::settings_of(64);
   const Outcome outcome =
       expect_same("qwen2/odd_heads", settings, 4, 12, [](std::size_t i, Request& request) {
         request.sampling.temperature = 0.5f + 0.3f * static_cast<float>(i);
@@ -126,7 +126,7 @@ TEST_F(Graphs, WithSamplingAndPenalties) {
 
 // A pool for some of them: others lose their pages and are computed anew.
 TEST_F(Graphs, WithPreemption) {
-  EngineSettings settings = testing::settings_of(64);
+  EngineSettings settings = test::settings_of(64);
   settings.block_size = 4;
   settings.prefix_caching = false;
   settings.kv_cache_bytes = pool_for("qwen2/odd_heads", 3, 24);
@@ -143,7 +143,7 @@ TEST_F(Graphs, OverBordersOfSplits) {
   for (const auto& [checkpoint, compute] :
        {std::pair{"qwen2/odd_heads", DType::kF32}, {"qwen2/mixed_window", DType::kBf16}}) {
     options.compute = compute;
-    EngineSettings settings = testing::settings_of(64);
+    EngineSettings settings = test::settings_of(64);
     settings.steps_in_flight = 2;
     settings.graph_rows = {4};
     const Outcome outcome =
@@ -159,7 +159,7 @@ TEST_F(Graphs, OverBordersOfSplits) {
 TEST_F(Graphs, WithKeysAndValuesInBytes) {
   for (const DType cache : {DType::kI8, DType::kE4m3}) {
     options.kv = cache;
-    EngineSettings settings = testing::settings_of(64);
+    EngineSettings settings = test::settings_of(64);
     settings.block_size = 4;
     settings.steps_in_flight = 2;
     Outcome outcome = expect_same("qwen2/mixed_window", settings, 3, 14);
@@ -175,14 +175,14 @@ TEST_F(Graphs, WithKeysAndValuesInBytes) {
 
 // Guessed tokens make steps of other sizes between those that are alike.
 TEST_F(Graphs, WithPromptLookup) {
-  EngineSettings settings = testing::settings_of(64);
+  EngineSettings settings = test::settings_of(64);
   settings.speculation = {.max_tokens = 3, .shortest = 1, .longest = 3};
   expect_same("qwen2/odd_heads", settings, 2, 24);
   if (!skipped.empty()) GTEST_SKIP() << skipped;
 }
 
 TEST_F(Graphs, WithWindowsAndImages) {
-  EngineSettings settings = testing::settings_of(64);
+  EngineSettings settings = test::settings_of(64);
   settings.block_size = 4;
   Outcome outcome = expect_same("qwen2/mixed_window", settings, 2, 14);
   if (!skipped.empty()) GTEST_SKIP() << skipped;
@@ -194,14 +194,14 @@ TEST_F(Graphs, WithWindowsAndImages) {
 
 // Frequencies by the length of a row's sequence.
 TEST_F(Graphs, WithLongRope) {
-  const Outcome outcome = expect_same("phi_3_vision/longrope", testing::settings_of(64), 2, 10);
+  const Outcome outcome = expect_same("phi_3_vision/longrope", test::settings_of(64), 2, 10);
   if (!skipped.empty()) GTEST_SKIP() << skipped;
   EXPECT_GT(outcome.replays, 2);
 }
 
 // Which the padding is: more rows than sequences, every time.
 TEST_F(Graphs, WithRowsThatAreNobodys) {
-  EngineSettings settings = testing::settings_of(64);
+  EngineSettings settings = test::settings_of(64);
   settings.graph_rows = {7};
   const Outcome outcome = expect_same("qwen2/odd_heads", settings, 3, 10);
   if (!skipped.empty()) GTEST_SKIP() << skipped;
@@ -212,7 +212,7 @@ TEST_F(Graphs, WithRowsThatAreNobodys) {
 // layer, and on some of them beside plain ones.
 TEST_F(Graphs, WithExperts) {
   for (const char* const checkpoint : {"qwen3_moe/every_layer", "qwen3_moe/some_layers"}) {
-    const Outcome outcome = expect_same(checkpoint, testing::settings_of(64), 3, 10);
+    const Outcome outcome = expect_same(checkpoint, test::settings_of(64), 3, 10);
     if (!skipped.empty()) GTEST_SKIP() << skipped;
     EXPECT_GT(outcome.replays, 4) << checkpoint;
   }
@@ -221,7 +221,7 @@ TEST_F(Graphs, WithExperts) {
 // Rows that are nobody's begin a state anew in a page of their own; where a sequence's state lies
 // is in the step's lists. Also where states are kept, which are copied between steps.
 TEST_F(Graphs, WithStates) {
-  EngineSettings settings = testing::settings_of(64);
+  EngineSettings settings = test::settings_of(64);
   settings.graph_rows = {1, 5};
   settings.steps_in_flight = 2;
   const Outcome outcome = expect_same("qwen3_5/stretched", settings, 3, 9);
@@ -236,7 +236,7 @@ TEST_F(Graphs, WithStates) {
 TEST_F(Graphs, WithKeptCodes) {
   for (const char* const checkpoint :
        {"quantised/awq_row", "quantised/gptq_order", "quantised/fp8_block"}) {
-    const Outcome outcome = expect_same(checkpoint, testing::settings_of(64), 2, 8);
+    const Outcome outcome = expect_same(checkpoint, test::settings_of(64), 2, 8);
     if (!skipped.empty()) GTEST_SKIP() << skipped;
     EXPECT_GT(outcome.replays, 3) << checkpoint;
   }
@@ -244,7 +244,7 @@ TEST_F(Graphs, WithKeptCodes) {
   options.head = DType::kI8;
   for (const char* const checkpoint :
        {"qwen2/odd_heads", "qwen3_moe/every_layer", "qwen3_5/odd_heads"}) {
-    const Outcome outcome = expect_same(checkpoint, testing::settings_of(64), 2, 8);
+    const Outcome outcome = expect_same(checkpoint, test::settings_of(64), 2, 8);
     EXPECT_GT(outcome.replays, 3) << checkpoint;
   }
 }

@@ -13,9 +13,9 @@
 namespace saccade {
 namespace {
 
-using testing::GoldenRequests;
-using testing::run_goldens;
-using testing::settings_of;
+using test::GoldenRequests;
+using test::run_goldens;
+using test::settings_of;
 
 struct Bytes {
   const char* checkpoint;

@@ -20,7 +20,7 @@ constexpr std::uint64_t kAround = 6;
 // A checkpoint's folder with a configuration of kLayers layers; its weights are made up.
 std::string deep_folder(const std::string& checkpoint) {
   namespace fs = std::filesystem;
-  const fs::path from = testing::golden_folder(checkpoint);
+  const fs::path from = test::golden_folder(checkpoint);
   const fs::path to = fs::path(::testing::TempDir()) / ("launches_" + checkpoint);
   fs::remove_all(to);
   fs::create_directories(to);
@@ -43,8 +43,8 @@ std::uint64_t launches_of_a_step(const std::string& folder, std::int32_t prompt_
   const auto until = [&](std::int64_t tokens) -> std::uint64_t {
     const auto device = cuda::make_device_under_test(DType::kBf16, 3);
     CHECK(device.has_value(), "{}", device.error().message);
-    const auto model = testing::load(folder, **device,
-                                     {.compute = DType::kBf16, .kv = {}, .random_weights = true});
+    const auto model =
+        test::load(folder, **device, {.compute = DType::kBf16, .kv = {}, .random_weights = true});
     CHECK(model != nullptr, "{}", folder);
     static_cast<cuda::CudaStream&>((*device)->lane(Lane::kStep)).split_keys_at(split_tokens);
     Prompt prompt;

@@ -9,7 +9,7 @@
 #include "ops/cuda/libraries/cublaslt_library.h"
 #include "tests/gpu/fakes/fake_cublaslt.h"
 
-namespace saccade::testing {
+namespace saccade::test {
 
 // The settings of the instance that everybody opens.
 inline test::FakeCublasLt& fake_cublaslt() {
@@ -30,4 +30,4 @@ inline std::unique_ptr<cuda::CudaDevice> make_library_device(
   return device;
 }
 
-}  // namespace saccade::testing
+}  // namespace saccade::test

@@ -11,7 +11,7 @@
 namespace saccade {
 namespace {
 
-using testing::GoldenRequests;
+using test::GoldenRequests;
 
 double norm(const std::vector<float>& values) {
   double sum = 0;
@@ -49,7 +49,7 @@ constexpr double kOfCpus = 3;
 
 TEST_P(CudaLibraryGolden, LogitsAreNearTransformers) {
   for (const std::string golden : {"text", "one_image"}) {
-    const std::string file = testing::golden_folder(GetParam()) + "/golden/" + golden;
+    const std::string file = test::golden_folder(GetParam()) + "/golden/" + golden;
     if (!std::filesystem::exists(file + ".safetensors")) continue;
     if (cuda::kUnderTestIsEmulated && golden != "text") continue;
     SCOPED_TRACE(golden);

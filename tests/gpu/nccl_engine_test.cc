@@ -10,12 +10,12 @@
 namespace saccade {
 namespace {
 
+using test::expect_goldens;
+using test::fake_nccl;
 using test::FakeNccl;
-using testing::expect_goldens;
-using testing::fake_nccl;
-using testing::GoldenRequests;
-using testing::NcclRanks;
-using testing::settings_of;
+using test::GoldenRequests;
+using test::NcclRanks;
+using test::settings_of;
 
 class NcclEngine : public NcclRanks {
  protected:

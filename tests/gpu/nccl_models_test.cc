@@ -7,9 +7,9 @@
 namespace saccade {
 namespace {
 
-using testing::fake_nccl;
-using testing::golden_folder;
-using testing::NcclRanks;
+using test::fake_nccl;
+using test::golden_folder;
+using test::NcclRanks;
 
 constexpr std::int64_t kTokens = 10;
 
@@ -57,7 +57,7 @@ class NcclModels : public NcclRanks {
     Answer want;
     {
       const auto alone = make_emulated_cuda_device({.late = true, .seed = 2});
-      const auto whole = testing::load(directory, *alone);
+      const auto whole = test::load(directory, *alone);
       ASSERT_NE(whole, nullptr);
       want = answer(*whole, *alone, directory, *golden);
     }
@@ -65,8 +65,8 @@ class NcclModels : public NcclRanks {
     ASSERT_TRUE(made) << made.error().message;
     std::vector<std::unique_ptr<Model>> models;
     for (int rank = 0; rank < ranks; ++rank) {
-      models.push_back(testing::load(
-          directory, device(rank), {.compute = DType::kF32, .kv = {}, .ranks = &collective(rank)}));
+      models.push_back(test::load(directory, device(rank),
+                                  {.compute = DType::kF32, .kv = {}, .ranks = &collective(rank)}));
       ASSERT_NE(models.back(), nullptr);
     }
     std::vector<Answer> got(static_cast<std::size_t>(ranks));

@@ -13,7 +13,7 @@
 #include "ops/cuda/libraries/nccl_collective.h"
 #include "tests/gpu/fakes/fake_nccl.h"
 
-namespace saccade::testing {
+namespace saccade::test {
 
 // The settings of the instance that everybody opens.
 inline test::FakeNccl& fake_nccl() {
@@ -66,4 +66,4 @@ class NcclRanks : public ::testing::Test {
   std::vector<std::unique_ptr<Collective>> collectives;
 };
 
-}  // namespace saccade::testing
+}  // namespace saccade::test

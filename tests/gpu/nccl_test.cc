@@ -13,11 +13,11 @@
 namespace saccade::cuda {
 namespace {
 
+using test::fake_nccl;
 using test::FakeNccl;
+using test::NcclRanks;
 using ::testing::AllOf;
-using testing::fake_nccl;
 using ::testing::HasSubstr;
-using testing::NcclRanks;
 
 constexpr const char* kFake = SACCADE_FAKE_NCCL;
 

@@ -22,14 +22,13 @@ class StatesOnCuda : public ::testing::Test {
     if (const auto device = cuda::make_device_under_test(DType::kF32); !device)
       GTEST_SKIP() << device.error().message;
   }
-  static std::unique_ptr<testing::GoldenRequests> open(const char* checkpoint,
-                                                       const std::vector<std::string>& cases,
-                                                       const LoadOptions& options = {
-                                                           .compute = DType::kF32, .kv = {}}) {
+  static std::unique_ptr<test::GoldenRequests> open(const char* checkpoint,
+                                                    const std::vector<std::string>& cases,
+                                                    const LoadOptions& options = {
+                                                        .compute = DType::kF32, .kv = {}}) {
     auto device = cuda::make_device_under_test(DType::kF32, 7);
     CHECK(device.has_value(), "{}", device.error().message);
-    return std::make_unique<testing::GoldenRequests>(checkpoint, cases, *std::move(device),
-                                                     options);
+    return std::make_unique<test::GoldenRequests>(checkpoint, cases, *std::move(device), options);
   }
 
   struct Run {
@@ -38,7 +37,7 @@ class StatesOnCuda : public ::testing::Test {
   };
   // `count` requests at once, the golden prompts in turn, each of a few tokens more than the one
   // before; and again when all are done, in `rounds`.
-  static Run run(testing::GoldenRequests& from, const EngineSettings& settings, std::size_t count,
+  static Run run(test::GoldenRequests& from, const EngineSettings& settings, std::size_t count,
                  std::size_t rounds = 1, std::int64_t tokens = kTokens) {
     Run run{std::vector<std::vector<TokenId>>(count * rounds), {}};
     const SteadyClock clock;
@@ -67,7 +66,7 @@ class StatesOnCuda : public ::testing::Test {
     run.stats = (*engine)->stats();
     return run;
   }
-  static void expect_goldens(const testing::GoldenRequests& from, const Run& run, std::size_t count,
+  static void expect_goldens(const test::GoldenRequests& from, const Run& run, std::size_t count,
                              std::int64_t tokens = kTokens) {
     for (std::size_t i = 0; i < run.answers.size(); ++i) {
       const auto& golden = from.golden(i % count).greedy;
@@ -82,7 +81,7 @@ TEST_F(StatesOnCuda, AnyChunkAndBatch) {
   const auto from = open("qwen3_5/odd_heads", {"text"});
   for (const auto& [chunk, together] : {std::pair{7, 4}, std::pair{64, 1}}) {
     SCOPED_TRACE(fmt::format("chunk {}, {} together", chunk, together));
-    EngineSettings settings = testing::settings_of(chunk);
+    EngineSettings settings = test::settings_of(chunk);
     settings.steps_in_flight = together == 1 ? 1 : 2;
     const auto count = static_cast<std::size_t>(together);
     expect_goldens(*from, run(*from, settings, count), count);
@@ -94,7 +93,7 @@ TEST_F(StatesOnCuda, BehindImages) {
   for (const char* const checkpoint : {"qwen3_5_vl/odd_heads", "minicpmv/fine"}) {
     SCOPED_TRACE(checkpoint);
     const auto from = open(checkpoint, {"one_image"});
-    EngineSettings settings = testing::settings_of(64);
+    EngineSettings settings = test::settings_of(64);
     settings.steps_in_flight = 2;
     expect_goldens(*from, run(*from, settings, 2), 2);
   }
@@ -105,7 +104,7 @@ TEST_F(StatesOnCuda, LaterRoundsGoOnFromKeptStates) {
   for (const char* const checkpoint : {"qwen3_5/stretched", "qwen3_5_vl/odd_heads"}) {
     SCOPED_TRACE(checkpoint);
     const auto from = open(checkpoint, {"text"});
-    EngineSettings settings = testing::settings_of(64);
+    EngineSettings settings = test::settings_of(64);
     settings.state_interval = 16;
     settings.steps_in_flight = 2;
     settings.max_sequences = 1;
@@ -124,7 +123,7 @@ TEST_F(StatesOnCuda, AnswersAreTheSameAfterPreemption) {
   const auto from = open("qwen3_5/stretched", {"text"});
   for (const bool prefixes : {false, true}) {
     SCOPED_TRACE(prefixes ? "states are kept" : "no state is kept");
-    EngineSettings settings = testing::settings_of(100);
+    EngineSettings settings = test::settings_of(100);
     settings.prefix_caching = prefixes;
     settings.block_size = 4;
     settings.state_interval = 48;
@@ -157,8 +156,8 @@ TEST_F(StatesOnCuda, InBytesLayersAreNearTheNumbers) {
   bytes.text_layers = DType::kI8;
   const auto layers_of = [](const LoadOptions& options) {
     const auto device = *cuda::make_device_under_test(DType::kF32, 3);
-    const std::string folder = testing::golden_folder("qwen3_5/odd_heads");
-    const auto model = testing::load(folder, *device, options);
+    const std::string folder = test::golden_folder("qwen3_5/odd_heads");
+    const auto model = test::load(folder, *device, options);
     const auto golden = read_golden(folder + "/golden/text.safetensors");
     std::vector<std::vector<float>> layers;
     Buffer staging;
@@ -196,8 +195,8 @@ TEST_F(StatesOnCuda, InBytesAnyChunkAndBatch) {
   LoadOptions bytes{.compute = DType::kF32, .kv = {}};
   bytes.text_layers = DType::kI8;
   const auto from = open("qwen3_5/odd_heads", {"text"}, bytes);
-  const Run alone = run(*from, testing::settings_of(1000), 1);
-  EngineSettings settings = testing::settings_of(7);
+  const Run alone = run(*from, test::settings_of(1000), 1);
+  EngineSettings settings = test::settings_of(7);
   settings.steps_in_flight = 2;
   settings.state_interval = 48;
   const Run together = run(*from, settings, 3);

@@ -9,7 +9,7 @@
 namespace saccade {
 namespace {
 
-using testing::GoldenRequests;
+using test::GoldenRequests;
 
 TEST(WarmUp, GraphsAreThereAndNothingIsCounted) {
   GoldenRequests from("qwen2_5_vl/odd_heads", {"text", "one_image"},
@@ -25,7 +25,7 @@ TEST(WarmUp, GraphsAreThereAndNothingIsCounted) {
     ++images;
     return from.request(1);
   };
-  EngineSettings settings = testing::settings_of(64);
+  EngineSettings settings = test::settings_of(64);
   settings.graph_rows = {1, 2};
   const SteadyClock clock;
   auto engine =

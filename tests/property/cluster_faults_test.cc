@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "tests/support/cluster_world.h"
 
-namespace saccade::cluster::testing {
+namespace saccade::cluster::test {
 namespace {
 
 // Longer runs by hand: SACCADE_CLUSTER_SCHEDULES=1000000.
@@ -168,4 +168,4 @@ TEST(ClusterFaults, AnEncoderOfWrongRowsIsFoundAndLeft) {
 }
 
 }  // namespace
-}  // namespace saccade::cluster::testing
+}  // namespace saccade::cluster::test

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-namespace saccade::cluster::testing {
+namespace saccade::cluster::test {
 namespace {
 
 Digest key_of(std::uint64_t image) {
@@ -385,4 +385,4 @@ void World::cut(int consumer, int encoder) {
                 [this, consumer, encoder] { connect(consumer, encoder); });
 }
 
-}  // namespace saccade::cluster::testing
+}  // namespace saccade::cluster::test

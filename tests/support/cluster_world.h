@@ -14,7 +14,7 @@
 #include "cluster/encoder_desk.h"
 #include "cluster/item_table.h"
 
-namespace saccade::cluster::testing {
+namespace saccade::cluster::test {
 
 constexpr std::uint64_t kRowBytes = 8;
 constexpr Nanos kHeartbeat = 500 * kMillisecond;
@@ -159,4 +159,4 @@ class World {
   friend class ConsumerProcess;
 };
 
-}  // namespace saccade::cluster::testing
+}  // namespace saccade::cluster::test

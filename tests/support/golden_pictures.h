@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "image/pixels.h"
 
-namespace saccade::testing {
+namespace saccade::test {
 
 inline std::string golden_path(const std::string& name) {
   return std::string(SACCADE_SOURCE_DIR "/tests/golden/images/") + name;
@@ -54,4 +54,4 @@ std::string digest_of(const std::vector<T>& values) {
   return to_hex(sha256({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)}));
 }
 
-}  // namespace saccade::testing
+}  // namespace saccade::test

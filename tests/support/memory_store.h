@@ -11,7 +11,7 @@
 #include "cluster/store/store_link.h"
 #include "cluster/timers.h"
 
-namespace saccade::cluster::testing {
+namespace saccade::cluster::test {
 
 class MemoryStore {
  public:
@@ -113,4 +113,4 @@ class MemoryLink final : public StoreLink {
   MemoryStore& store_;
 };
 
-}  // namespace saccade::cluster::testing
+}  // namespace saccade::cluster::test

@@ -19,7 +19,7 @@
 #include "base/rng.h"
 #include "image/pixels.h"
 
-namespace saccade::testing {
+namespace saccade::test {
 
 // Slopes under noise, so that no part of it is smaller than another when it is compressed.
 inline Pixels noisy_pixels(int width, int height) {
@@ -186,4 +186,4 @@ inline std::string webp(const Pixels& pixels, const WebpForm& form) {
   return file;
 }
 
-}  // namespace saccade::testing
+}  // namespace saccade::test

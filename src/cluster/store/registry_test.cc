@@ -9,8 +9,8 @@
 namespace saccade::cluster {
 namespace {
 
-using testing::MemoryLink;
-using testing::MemoryStore;
+using test::MemoryLink;
+using test::MemoryStore;
 
 NodeRecord encoder(const std::string& id, const std::string& address) {
   NodeRecord record;

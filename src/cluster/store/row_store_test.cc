@@ -10,8 +10,8 @@
 namespace saccade::cluster {
 namespace {
 
-using testing::MemoryLink;
-using testing::MemoryStore;
+using test::MemoryLink;
+using test::MemoryStore;
 
 constexpr std::size_t kRowBytes = 4096;
 
