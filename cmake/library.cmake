@@ -80,24 +80,22 @@ function(saccade_untested name)
   add_dependencies(untested_programs ${name})
 endfunction()
 
-# Eight files of a library or a program are compiled as one (sixteen with sanitizers, where nobody waits for one of them): what
+# Eight files of a library or a program are compiled as one (sixty-four with sanitizers, where nobody waits for one of them): what
 # takes the time is headers and templates, once a unit. So what is file-local has a name of its own there (tests/tidy). Left
-# out are kernels, files whose names are alike on purpose (SEPARATE folders), and what is being worked on, so that a change
-# compiles in a second or two:
+# out are kernels, and what is being worked on, so that a change compiles in a second or two:
 #   cmake --preset release -DSACCADE_SEPARATE="src/engine/local_engine.cc;src/serve"
 set(SACCADE_BATCH 8 CACHE STRING "how many files of a library are compiled at once; 1: each alone")
 set(SACCADE_SEPARATE "" CACHE STRING "files and folders that are no part of batches")
-function(saccade_batch name separate)
+function(saccade_batch name)
   if(SACCADE_BATCH LESS 2)
     return()
   endif()
-  list(TRANSFORM separate PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
-  foreach(place ${SACCADE_SEPARATE})
-    list(APPEND separate ${PROJECT_SOURCE_DIR}/${place})
-  endforeach()
-  set_target_properties(${name} PROPERTIES SACCADE_SEPARATE "${separate}")
   # In a batch every file is an included one.
   target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  if(SACCADE_SANITIZE)
+    # Nor is a local name a shadow of what another file has: release looks, in small batches.
+    target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-shadow> $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local>)
+  endif()
   # At the end of its folder: then it is known which files have flags of their own.
   cmake_language(EVAL CODE "cmake_language(DEFER CALL saccade_write_batches ${name})")
 endfunction()
@@ -105,7 +103,6 @@ endfunction()
 # CMake's own (UNITY_BUILD) name the clone in their text, so that no clone's cache would serve another's.
 function(saccade_write_batches name)
   get_target_property(sources ${name} SOURCES)
-  get_target_property(separate ${name} SACCADE_SEPARATE)
   set(batched "")
   set(compiled "")
   foreach(source ${sources})
@@ -120,8 +117,8 @@ function(saccade_write_batches name)
         set(alone ON)
       endif()
     endforeach()
-    foreach(place ${separate})
-      string(FIND ${file} ${place} at)
+    foreach(place ${SACCADE_SEPARATE})
+      string(FIND ${file} ${PROJECT_SOURCE_DIR}/${place} at)
       if(at EQUAL 0)
         set(alone ON)
       endif()
@@ -151,10 +148,10 @@ function(saccade_write_batches name)
   set_target_properties(${name} PROPERTIES SOURCES "${compiled}")
 endfunction()
 
-# saccade_library(NAME [KERNELS] [FOLDERS f ...] [SEPARATE f ...] LIBS a b ...)   sources: every *.cc here, and in FOLDERS, but *_test.cc and *_bench.cc
+# saccade_library(NAME [KERNELS] [FOLDERS f ...] LIBS a b ...)   sources: every *.cc here, and in FOLDERS, but *_test.cc and *_bench.cc
 # The libraries named after LIBS are the include rule: nothing else can be included.
 function(saccade_library name)
-  cmake_parse_arguments(ARG "KERNELS" "" "FOLDERS;SEPARATE;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "KERNELS" "" "FOLDERS;LIBS" ${ARGN})
   set(globs ${ARG_FOLDERS})
   list(TRANSFORM globs APPEND "/*.cc")
   file(GLOB sources CONFIGURE_DEPENDS *.cc ${globs})
@@ -163,7 +160,7 @@ function(saccade_library name)
     add_library(${name} STATIC ${sources})
     saccade_precompile(${name} saccade_precompiled)
     if(NOT ARG_KERNELS)
-      saccade_batch(${name} "${ARG_SEPARATE}")
+      saccade_batch(${name})
     endif()
     set(scope PUBLIC)
   else()

@@ -23,7 +23,7 @@ struct Member {
   std::string_view schema = {};  // of this one alone, before what holds for all
 };
 
-constexpr Member kMembers[] = {
+constexpr Member kSchemaMembers[] = {
     {"model", "s"},
     // What is asked.
     {"messages", "a"},
@@ -269,7 +269,7 @@ constexpr Endpoint kEndpoints[] = {
 };
 
 template <auto Parse>
-Result<void> parse_body(std::string_view body) {
+Result<void> parse_example(std::string_view body) {
   TRY_DO(Parse(body).map([](auto&&) {}));
   return {};
 }
@@ -277,23 +277,23 @@ Result<void> parse_body(std::string_view body) {
 std::vector<RequestSchema> ask_parsers() {
   constexpr std::string_view kChat = R"({"messages": [{"role": "user", "content": "x"}]})";
   std::vector<RequestSchema> schemas = {
-      {"ChatCompletionRequest", kChat, parse_body<parse_chat_request>, {}},
-      {"CompletionRequest", R"({"prompt": "x"})", parse_body<parse_completion_request>, {}},
-      {"ResponseRequest", R"({"input": "x"})", parse_body<parse_response_request>, {}},
+      {"ChatCompletionRequest", kChat, parse_example<parse_chat_request>, {}},
+      {"CompletionRequest", R"({"prompt": "x"})", parse_example<parse_completion_request>, {}},
+      {"ResponseRequest", R"({"input": "x"})", parse_example<parse_response_request>, {}},
       {"MessagesRequest",
        R"({"messages": [{"role": "user", "content": "x"}], "max_tokens": 1})",
-       parse_body<parse_messages_request>,
+       parse_example<parse_messages_request>,
        {}},
-      {"CountTokensRequest", kChat, parse_body<parse_count_tokens_request>, {}},
-      {"EmbeddingRequest", R"({"input": "x"})", parse_body<parse_embedding_request>, {}},
-      {"PoolingRequest", R"({"input": "x"})", parse_body<parse_pooling_request>, {}},
-      {"ScoreRequest", R"({"text_1": "x", "text_2": "x"})", parse_body<parse_score_request>, {}},
+      {"CountTokensRequest", kChat, parse_example<parse_count_tokens_request>, {}},
+      {"EmbeddingRequest", R"({"input": "x"})", parse_example<parse_embedding_request>, {}},
+      {"PoolingRequest", R"({"input": "x"})", parse_example<parse_pooling_request>, {}},
+      {"ScoreRequest", R"({"text_1": "x", "text_2": "x"})", parse_example<parse_score_request>, {}},
       {"RerankRequest",
        R"({"query": "x", "documents": ["x"]})",
-       parse_body<parse_rerank_request>,
+       parse_example<parse_rerank_request>,
        {}},
-      {"TokenizeRequest", R"({"prompt": "x"})", parse_body<parse_tokenize_request>, {}},
-      {"DetokenizeRequest", R"({"tokens": [1]})", parse_body<parse_detokenize_request>, {}},
+      {"TokenizeRequest", R"({"prompt": "x"})", parse_example<parse_tokenize_request>, {}},
+      {"DetokenizeRequest", R"({"tokens": [1]})", parse_example<parse_detokenize_request>, {}},
   };
   for (RequestSchema& schema : schemas) {
     AcceptedMembers accepted;
@@ -393,7 +393,7 @@ const std::vector<RequestSchema>& request_schemas() {
 }
 
 std::optional<std::string_view> types_of(std::string_view schema, std::string_view member) {
-  for (const Member& one : kMembers) {
+  for (const Member& one : kSchemaMembers) {
     if (one.name == member && (one.schema.empty() || one.schema == schema)) return one.types;
   }
   return std::nullopt;

@@ -22,7 +22,7 @@ bool is_url(std::string_view text) {
          std::ranges::all_of(text, [](unsigned char c) { return c > ' ' && c < 0x7f && c != '"'; });
 }
 
-Result<std::string> text_of(const json::object& from, std::string_view name) {
+Result<std::string> text_member(const json::object& from, std::string_view name) {
   TRY(std::string text, json::get_string_or(from, name, ""));
   if (text.size() > kMaxNodeText ||
       std::ranges::any_of(text, [](unsigned char c) { return c < ' ' || c == 0x7f; }))
@@ -70,12 +70,12 @@ Result<NodeRecord> read_record(std::string_view text, std::string_view id, std::
       return fail(ErrorCode::kCorrupt, "a record of version {}, {} is read", version, kVersion);
     NodeRecord record;
     record.id = std::string(id);
-    TRY(record.role, text_of(from, "role"));
-    TRY(const std::string epoch, text_of(from, "epoch"));
-    TRY(record.encodes_at, text_of(from, "encodes_at"));
-    TRY(record.url, text_of(from, "url"));
-    TRY(record.fingerprint, text_of(from, "fingerprint"));
-    TRY(record.numerics, text_of(from, "numerics"));
+    TRY(record.role, text_member(from, "role"));
+    TRY(const std::string epoch, text_member(from, "epoch"));
+    TRY(record.encodes_at, text_member(from, "encodes_at"));
+    TRY(record.url, text_member(from, "url"));
+    TRY(record.fingerprint, text_member(from, "fingerprint"));
+    TRY(record.numerics, text_member(from, "numerics"));
     TRY(const std::int64_t row_bytes, json::get_int(from, "row_bytes"));
     const auto bytes = from_hex(epoch);
     if (!bytes || bytes->size() != 8 || row_bytes < 0)

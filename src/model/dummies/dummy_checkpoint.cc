@@ -62,7 +62,7 @@ Result<void> write_text(const std::string& path, std::string_view text) {
   return {};
 }
 
-std::string tokenizer_config(const DummyCheckpoint& dummy) {
+std::string tokenizer_config_file(const DummyCheckpoint& dummy) {
   std::string text;
   json::JsonWriter w(text);
   w.begin_object();
@@ -103,7 +103,7 @@ Result<void> write_small_files(const DummyCheckpoint& dummy, const std::string& 
     TRY_DO(write_text(directory + "/chat_template.json", text + "}"));
   }
   if (dummy.tokenizer_pieces == 0) return {};
-  TRY_DO(write_text(directory + "/tokenizer_config.json", tokenizer_config(dummy)));
+  TRY_DO(write_text(directory + "/tokenizer_config.json", tokenizer_config_file(dummy)));
   return write_text(
       directory + "/tokenizer.json",
       make_byte_level_tokenizer_json(dummy.tokenizer_pieces, dummy.special_tokens,

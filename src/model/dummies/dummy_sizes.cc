@@ -15,11 +15,11 @@
 namespace saccade {
 namespace {
 
-using Words = std::vector<std::string_view>;
+using LineWords = std::vector<std::string_view>;
 
 // Between blanks, or between quotes.
-Words words_of(std::string_view line) {
-  Words words;
+LineWords words_of(std::string_view line) {
+  LineWords words;
   while (!line.empty()) {
     const char end = line.front() == '"' ? '"' : ' ';
     if (end == '"') line.remove_prefix(1);
@@ -30,8 +30,8 @@ Words words_of(std::string_view line) {
   return words;
 }
 
-Words lines_of(std::string_view text) {
-  Words lines;
+LineWords lines_of(std::string_view text) {
+  LineWords lines;
   while (!text.empty()) {
     const std::size_t length = std::min(text.find('\n'), text.size());
     lines.push_back(text.substr(0, length));
@@ -47,17 +47,17 @@ std::int64_t number_of(std::string_view text) {
   return number;
 }
 
-struct Part {
+struct DummyPart {
   std::string_view kind;
   std::string_view name;  // of texts, files and lists
-  Words when;             // "column=value"
+  LineWords when;         // "column=value"
   std::string_view body;
 };
 
 struct DummyFamily {
-  Words columns;
-  std::vector<Words> sizes;  // a name, then a value a column
-  std::vector<Part> parts;
+  LineWords columns;
+  std::vector<LineWords> sizes;  // a name, then a value a column
+  std::vector<DummyPart> parts;
 };
 using DummyFamilies = std::map<std::string_view, DummyFamily>;
 
@@ -73,7 +73,7 @@ DummyFamilies parse(std::string_view text) {
     text.remove_prefix(std::min(length + 1, text.size()));
     const std::size_t head_length = std::min(whole.find('\n'), whole.size());
     const std::string_view body = whole.substr(std::min(head_length + 1, whole.size()));
-    Words head = words_of(whole.substr(0, head_length));
+    LineWords head = words_of(whole.substr(0, head_length));
     const std::string_view kind = head.front();
     head.erase(head.begin());
     if (kind == "#") continue;
@@ -83,7 +83,7 @@ DummyFamilies parse(std::string_view text) {
       family->columns = std::move(head);
       for (const std::string_view line : lines_of(body)) family->sizes.push_back(words_of(line));
     } else {
-      Part part = {kind, {}, std::move(head), body};
+      DummyPart part = {kind, {}, std::move(head), body};
       if (kind != "set" && kind != "tokens") {
         part.name = part.when.front();
         part.when.erase(part.when.begin());
@@ -110,14 +110,14 @@ class DummyMaker {
  public:
   DummyMaker(const DummyFamily& family, std::string_view size) : family_(family) {
     const auto row =
-        std::ranges::find(family.sizes, size, [](const Words& r) { return r.front(); });
+        std::ranges::find(family.sizes, size, [](const LineWords& r) { return r.front(); });
     CHECK(row != family.sizes.end() && row->size() == 1 + family.columns.size(), "size {}", size);
     for (std::size_t i = 0; i < family.columns.size(); ++i)
       columns_[family.columns[i]] = (*row)[i + 1];
   }
 
   DummyCheckpoint make() {
-    for (const Part& part : family_.parts)
+    for (const DummyPart& part : family_.parts)
       if (part.kind == "file" && holds(part))
         made_.files.push_back({std::string(part.name), expand(part.body)});
     made_.chat_template = find("chat_template").value_or("");
@@ -125,7 +125,7 @@ class DummyMaker {
       made_.files.push_back({"tokenizer.json", make_word_piece_tokenizer_json(number_of(*pieces))});
       return std::move(made_);
     }
-    for (const Part& part : family_.parts)
+    for (const DummyPart& part : family_.parts)
       if (part.kind == "tokens" && holds(part)) add_tokens(part.body);
     made_.tokenizer_pieces = number_of(value("pieces"));
     made_.tokenizer_pattern = value("pattern");
@@ -137,7 +137,7 @@ class DummyMaker {
   }
 
  private:
-  bool holds(const Part& part) const {
+  bool holds(const DummyPart& part) const {
     return std::ranges::all_of(part.when, [&](std::string_view condition) {
       const std::size_t sign = condition.find('=');
       return columns_.at(condition.substr(0, sign)) == condition.substr(sign + 1);
@@ -155,7 +155,7 @@ class DummyMaker {
     if (const auto column = columns_.find(name); column != columns_.end())
       return std::string(column->second);
     for (const DummyFamily* family : {&family_, &family_named("common")}) {
-      for (const Part& part : family->parts) {
+      for (const DummyPart& part : family->parts) {
         if (part.kind == "text" && part.name == name && holds(part)) return expand(part.body);
         if (part.kind != "set" || !holds(part)) continue;
         for (const std::string_view line : lines_of(part.body))
@@ -196,7 +196,7 @@ class DummyMaker {
   // "ID TEXT", where + is the id after the one before, or "@LIST COUNT ID".
   void add_tokens(std::string_view body) {
     for (const std::string_view line : lines_of(body)) {
-      const Words words = words_of(line);
+      const LineWords words = words_of(line);
       if (words.front().starts_with('@')) {
         add_list(words);
       } else {
@@ -208,15 +208,15 @@ class DummyMaker {
     }
   }
 
-  void add_list(const Words& words) {
+  void add_list(const LineWords& words) {
     const auto& parts = family_named("common").parts;
-    const auto list = std::ranges::find(parts, words.front().substr(1), &Part::name);
+    const auto list = std::ranges::find(parts, words.front().substr(1), &DummyPart::name);
     CHECK(list != parts.end() && list->kind == "list", "no list {}", words.front());
     auto id = static_cast<TokenId>(number_of(expand(words.at(2))));
-    Words lines = lines_of(list->body);
+    LineWords lines = lines_of(list->body);
     lines.resize(static_cast<std::size_t>(number_of(words.at(1))));
     for (const std::string_view line : lines) {
-      const Words token = words_of(line);
+      const LineWords token = words_of(line);
       made_.special_tokens.push_back(
           {id++, std::string(token.front()), token.size() == 1 || words.size() > 3});
     }
@@ -231,7 +231,7 @@ class DummyMaker {
 
 std::vector<std::string_view> dummy_sizes(std::string_view family) {
   std::vector<std::string_view> names;
-  for (const Words& size : family_named(family).sizes) names.push_back(size.front());
+  for (const LineWords& size : family_named(family).sizes) names.push_back(size.front());
   return names;
 }
 

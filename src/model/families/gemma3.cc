@@ -49,6 +49,7 @@ const std::string_view kGemma3Template =
 {%- if add_generation_prompt -%}{{- '<start_of_turn>model\n' -}}{%- endif -%}
 )";
 
+namespace gemma3 {
 namespace {
 
 // --- configuration ---
@@ -317,12 +318,13 @@ constexpr std::array kAliases = {
     NameAlias{"model.multi_modal_projector.", "multi_modal_projector."}};
 
 }  // namespace
+}  // namespace gemma3
 
 extern const Family kGemma3;
 const Family kGemma3 = {.name = "gemma-3",
                         .architectures = {"Gemma3ForConditionalGeneration", "Gemma3ForCausalLM"},
                         .model_types = {"gemma3", "gemma3_text"},
-                        .aliases = kAliases,
-                        .create = create};
+                        .aliases = gemma3::kAliases,
+                        .create = gemma3::create};
 
 }  // namespace saccade

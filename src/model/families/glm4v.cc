@@ -19,6 +19,7 @@
 #include "model/towers/glm4v_tower.h"
 
 namespace saccade {
+namespace glm4v {
 namespace {
 
 // --- configuration ---
@@ -118,11 +119,12 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
 // --- what checkpoints call themselves ---
 
 }  // namespace
+}  // namespace glm4v
 
 extern const Family kGlm4v;
 const Family kGlm4v = {.name = "glm-4.1v",
                        .architectures = {"Glm4vForConditionalGeneration"},
                        .model_types = {"glm4v"},
-                       .create = create};
+                       .create = glm4v::create};
 
 }  // namespace saccade

@@ -29,6 +29,7 @@
 #include "model/videos/tile_videos.h"
 
 namespace saccade {
+namespace internvl2 {
 namespace {
 
 // --- configuration ---
@@ -365,13 +366,14 @@ constexpr std::array kAliases = {
     NameAlias{"lm_head.", "language_model.lm_head."}};
 
 }  // namespace
+}  // namespace internvl2
 
 extern const Family kInternVl2;
 const Family kInternVl2 = {
     .name = "internvl2",
     .architectures = {"InternVLChatModel", "InternVLForConditionalGeneration"},
     .model_types = {"internvl_chat", "internvl"},
-    .aliases = kAliases,
-    .create = create};
+    .aliases = internvl2::kAliases,
+    .create = internvl2::create};
 
 }  // namespace saccade

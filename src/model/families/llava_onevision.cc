@@ -28,6 +28,7 @@
 #include "model/videos/tile_videos.h"
 
 namespace saccade {
+namespace llava_onevision {
 namespace {
 
 // --- configuration ---
@@ -421,12 +422,13 @@ constexpr std::array kAliases = {
     NameAlias{"model.image_newline", "image_newline"}};
 
 }  // namespace
+}  // namespace llava_onevision
 
 extern const Family kLlavaOnevision;
 const Family kLlavaOnevision = {.name = "llava-onevision",
                                 .architectures = {"LlavaOnevisionForConditionalGeneration"},
                                 .model_types = {"llava_onevision"},
-                                .aliases = kAliases,
-                                .create = create};
+                                .aliases = llava_onevision::kAliases,
+                                .create = llava_onevision::create};
 
 }  // namespace saccade

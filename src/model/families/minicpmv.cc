@@ -30,6 +30,7 @@
 #include "model/videos/tile_videos.h"
 
 namespace saccade {
+namespace minicpmv {
 namespace {
 
 // --- configuration ---
@@ -253,11 +254,12 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
 // --- what checkpoints call themselves ---
 
 }  // namespace
+}  // namespace minicpmv
 
 extern const Family kMiniCpmv;
 const Family kMiniCpmv = {.name = "minicpm-v-4.6",
                           .architectures = {"MiniCPMV4_6ForConditionalGeneration"},
                           .model_types = {"minicpmv4_6"},
-                          .create = create};
+                          .create = minicpmv::create};
 
 }  // namespace saccade

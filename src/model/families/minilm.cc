@@ -23,6 +23,7 @@
 #include "model/sentence_modules.h"
 
 namespace saccade {
+namespace minilm {
 namespace {
 
 // --- configuration ---
@@ -306,12 +307,13 @@ Result<std::unique_ptr<LoadableEncoder>> create(const Checkpoint& checkpoint) {
 constexpr std::array kAliases = {NameAlias{"bert.", ""}};
 
 }  // namespace
+}  // namespace minilm
 
 extern const Family kMiniLm;
 const Family kMiniLm = {.name = "minilm",
                         .architectures = {"BertModel"},
                         .model_types = {"bert"},
-                        .aliases = kAliases,
-                        .create_encoder = create};
+                        .aliases = minilm::kAliases,
+                        .create_encoder = minilm::create};
 
 }  // namespace saccade

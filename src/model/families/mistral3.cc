@@ -27,6 +27,7 @@
 #include "model/towers/pixtral_tower.h"
 
 namespace saccade {
+namespace mistral3 {
 namespace {
 
 // --- configuration ---
@@ -376,19 +377,20 @@ constexpr std::array kAliases = {
     NameAlias{"model.multi_modal_projector.", "multi_modal_projector."}};
 
 }  // namespace
+}  // namespace mistral3
 
 extern const Family kMistral3;
 const Family kMistral3 = {.name = "mistral-3",
                           .architectures = {"Mistral3ForConditionalGeneration"},
                           .model_types = {"mistral3"},
-                          .aliases = kAliases,
-                          .create = create_mistral3};
+                          .aliases = mistral3::kAliases,
+                          .create = mistral3::create_mistral3};
 
 extern const Family kPixtral;
 const Family kPixtral = {.name = "pixtral",
                          .architectures = {"LlavaForConditionalGeneration"},
                          .model_types = {"llava"},
-                         .aliases = kAliases,
-                         .create = create_pixtral};
+                         .aliases = mistral3::kAliases,
+                         .create = mistral3::create_pixtral};
 
 }  // namespace saccade

@@ -25,6 +25,7 @@
 #include "model/towers/mllama_tower.h"
 
 namespace saccade {
+namespace mllama {
 namespace {
 
 // --- configuration ---
@@ -210,12 +211,13 @@ constexpr std::array kAliases = {
     NameAlias{"model.multi_modal_projector.", "multi_modal_projector."}};
 
 }  // namespace
+}  // namespace mllama
 
 extern const Family kMllama;
 const Family kMllama = {.name = "llama-3.2-vision",
                         .architectures = {"MllamaForConditionalGeneration"},
                         .model_types = {"mllama"},
-                        .aliases = kAliases,
-                        .create = create};
+                        .aliases = mllama::kAliases,
+                        .create = mllama::create};
 
 }  // namespace saccade

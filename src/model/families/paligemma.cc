@@ -23,6 +23,7 @@
 #include "model/towers/tile_tower.h"
 
 namespace saccade {
+namespace paligemma {
 namespace {
 
 // --- configuration ---
@@ -211,20 +212,21 @@ constexpr std::array kAliases = {
     NameAlias{"model.multi_modal_projector.", "multi_modal_projector."}};
 
 }  // namespace
+}  // namespace paligemma
 
 extern const Family kPaligemma;
 const Family kPaligemma = {.name = "paligemma",
                            .architectures = {"PaliGemmaForConditionalGeneration"},
                            .model_types = {"paligemma"},
-                           .aliases = kAliases,
-                           .accepts = is_gemma,
-                           .create = create};
+                           .aliases = paligemma::kAliases,
+                           .accepts = paligemma::is_gemma,
+                           .create = paligemma::create};
 extern const Family kPaligemma2;
 const Family kPaligemma2 = {.name = "paligemma2",
                             .architectures = {"PaliGemmaForConditionalGeneration"},
                             .model_types = {"paligemma"},
-                            .aliases = kAliases,
-                            .accepts = is_gemma2,
-                            .create = create};
+                            .aliases = paligemma::kAliases,
+                            .accepts = paligemma::is_gemma2,
+                            .create = paligemma::create};
 
 }  // namespace saccade

@@ -6,13 +6,13 @@
 namespace saccade {
 namespace {
 
-constexpr DecoderDefaults kPhi3 = {
+constexpr DecoderDefaults kPhi3Defaults = {
     .norm_epsilon = 1e-5, .rope_theta = 10000, .max_position = 4096, .tied_head = false};
 
 }  // namespace
 
 Result<DecoderConfig> parse_phi3(const json::object& config) {
-  TRY(DecoderConfig decoder, parse_decoder(config, kPhi3));
+  TRY(DecoderConfig decoder, parse_decoder(config, kPhi3Defaults));
   const json::object& text = text_section(config);
   TRY(const double rotary, json::get_double_or(text, "partial_rotary_factor", 1));
   if (rotary != 1)

@@ -27,6 +27,7 @@
 #include "model/towers/tile_tower.h"
 
 namespace saccade {
+namespace phi_3_vision {
 namespace {
 
 // --- configuration ---
@@ -351,11 +352,12 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
 // --- what checkpoints call themselves ---
 
 }  // namespace
+}  // namespace phi_3_vision
 
 extern const Family kPhi3Vision;
 const Family kPhi3Vision = {.name = "phi-3-vision",
                             .architectures = {"Phi3VForCausalLM"},
                             .model_types = {"phi3_v"},
-                            .create = create};
+                            .create = phi_3_vision::create};
 
 }  // namespace saccade

@@ -15,6 +15,7 @@
 #include "model/patch_model.h"
 
 namespace saccade {
+namespace qwen2_vl {
 namespace {
 
 // --- configuration ---
@@ -124,19 +125,20 @@ constexpr std::array kAliases = {NameAlias{"model.visual.", "visual."},
                                  NameAlias{"model.language_model.", "model."}};
 
 }  // namespace
+}  // namespace qwen2_vl
 
 extern const Family kQwen2Vl;
 const Family kQwen2Vl = {.name = "qwen2-vl",
                          .architectures = {"Qwen2VLForConditionalGeneration"},
                          .model_types = {"qwen2_vl"},
-                         .aliases = kAliases,
-                         .create = create};
+                         .aliases = qwen2_vl::kAliases,
+                         .create = qwen2_vl::create};
 
 extern const Family kQwen25Vl;
 const Family kQwen25Vl = {.name = "qwen2.5-vl",
                           .architectures = {"Qwen2_5_VLForConditionalGeneration"},
                           .model_types = {"qwen2_5_vl"},
-                          .aliases = kAliases,
-                          .create = create_2_5};
+                          .aliases = qwen2_vl::kAliases,
+                          .create = qwen2_vl::create_2_5};
 
 }  // namespace saccade

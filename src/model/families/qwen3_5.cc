@@ -9,6 +9,7 @@
 #include "model/patch_model.h"
 
 namespace saccade {
+namespace qwen3_5 {
 namespace {
 
 Result<UnloadedModel> create(const Checkpoint& checkpoint) {
@@ -28,11 +29,12 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
 }
 
 }  // namespace
+}  // namespace qwen3_5
 
 extern const Family kQwen35;
 const Family kQwen35 = {.name = "qwen3.5",
                         .architectures = {"Qwen3_5ForConditionalGeneration"},
                         .model_types = {"qwen3_5"},
-                        .create = create};
+                        .create = qwen3_5::create};
 
 }  // namespace saccade

@@ -9,15 +9,15 @@
 namespace saccade {
 namespace {
 
-constexpr DecoderDefaults kQwen35 = {.norm_epsilon = 1e-6,
-                                     .rope_theta = 10000,
-                                     .max_position = 32768,
-                                     .tied_head = false,
-                                     .head_dim = 256,
-                                     .full_interval = 4,
-                                     .interleaved_sections = true,
-                                     .sections = {11, 11, 10},
-                                     .rotary_share = 0.25};
+constexpr DecoderDefaults kQwen35Defaults = {.norm_epsilon = 1e-6,
+                                             .rope_theta = 10000,
+                                             .max_position = 32768,
+                                             .tied_head = false,
+                                             .head_dim = 256,
+                                             .full_interval = 4,
+                                             .interleaved_sections = true,
+                                             .sections = {11, 11, 10},
+                                             .rotary_share = 0.25};
 
 Result<DeltaNetSettings> parse_delta(const json::object& text) {
   DeltaNetSettings d{
@@ -42,7 +42,7 @@ Result<DeltaNetSettings> parse_delta(const json::object& text) {
 
 Result<DecoderConfig> parse_qwen3_5(const json::object& config) {
   const json::object& text = text_section(config);
-  TRY(DecoderConfig decoder, parse_decoder(config, kQwen35));
+  TRY(DecoderConfig decoder, parse_decoder(config, kQwen35Defaults));
   DecoderSettings& s = decoder.settings;
   TRY_DO(read_biases(text, s));
   s.mlp_bias = false;  // there is no such field

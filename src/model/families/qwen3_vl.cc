@@ -18,6 +18,7 @@
 #include "model/patch_model.h"
 
 namespace saccade {
+namespace qwen3_vl {
 namespace {
 
 // --- configuration ---
@@ -77,17 +78,18 @@ Result<UnloadedModel> create_moe(const Checkpoint& checkpoint) {
 // --- what checkpoints call themselves ---
 
 }  // namespace
+}  // namespace qwen3_vl
 
 extern const Family kQwen3Vl;
 const Family kQwen3Vl = {.name = "qwen3-vl",
                          .architectures = {"Qwen3VLForConditionalGeneration"},
                          .model_types = {"qwen3_vl"},
-                         .create = create};
+                         .create = qwen3_vl::create};
 
 extern const Family kQwen3VlMoe;
 const Family kQwen3VlMoe = {.name = "qwen3-vl-moe",
                             .architectures = {"Qwen3VLMoeForConditionalGeneration"},
                             .model_types = {"qwen3_vl_moe"},
-                            .create = create_moe};
+                            .create = qwen3_vl::create_moe};
 
 }  // namespace saccade

@@ -35,6 +35,7 @@ const std::string_view kSmolVlm2Template =
     R"(<|im_start|>{% for message in messages %}{{message['role'] | capitalize}}{% if message['content'][0]['type'] == 'image' %}{{':'}}{% else %}{{': '}}{% endif %}{% for line in message['content'] %}{% if line['type'] == 'text' %}{{line['text']}}{% elif line['type'] == 'image' %}{{ '<image>' }}{% elif line['type'] == 'video' %}{{ '<video>' }}{% endif %}{% endfor %}<end_of_utterance>
 {% endfor %}{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %})";
 
+namespace smolvlm2 {
 namespace {
 
 // What the first published files' templates lack; the reference's processor then takes this one.
@@ -471,11 +472,12 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
 // --- what checkpoints call themselves ---
 
 }  // namespace
+}  // namespace smolvlm2
 
 extern const Family kSmolVlm2;
 const Family kSmolVlm2 = {.name = "smolvlm2",
                           .architectures = {"SmolVLMForConditionalGeneration"},
                           .model_types = {"smolvlm"},
-                          .create = create};
+                          .create = smolvlm2::create};
 
 }  // namespace saccade

@@ -9,6 +9,7 @@
 #include "model/text_model.h"
 
 namespace saccade {
+namespace text_families {
 namespace {
 
 // Llama 3, 3.1 and 3.2 text models (1B to 70B). Reference: transformers' models/llama; report
@@ -99,41 +100,42 @@ Result<UnloadedModel> create_qwen3_5_text(const Checkpoint& checkpoint) {
 }
 
 }  // namespace
+}  // namespace text_families
 
 extern const Family kLlama3;
 const Family kLlama3 = {.name = "llama-3",
                         .architectures = {"LlamaForCausalLM"},
                         .model_types = {"llama"},
-                        .create = create_llama3};
+                        .create = text_families::create_llama3};
 
 extern const Family kMistral;
 const Family kMistral = {.name = "mistral",
                          .architectures = {"MistralForCausalLM"},
                          .model_types = {"mistral"},
-                         .create = create_mistral};
+                         .create = text_families::create_mistral};
 
 extern const Family kQwen2;
 const Family kQwen2 = {.name = "qwen2",
                        .architectures = {"Qwen2ForCausalLM"},
                        .model_types = {"qwen2"},
-                       .create = create_qwen2};
+                       .create = text_families::create_qwen2};
 
 extern const Family kQwen3;
 const Family kQwen3 = {.name = "qwen3",
                        .architectures = {"Qwen3ForCausalLM"},
                        .model_types = {"qwen3"},
-                       .create = create_qwen3};
+                       .create = text_families::create_qwen3};
 
 extern const Family kQwen3Moe;
 const Family kQwen3Moe = {.name = "qwen3-moe",
                           .architectures = {"Qwen3MoeForCausalLM"},
                           .model_types = {"qwen3_moe"},
-                          .create = create_qwen3_moe};
+                          .create = text_families::create_qwen3_moe};
 
 extern const Family kQwen35Text;
 const Family kQwen35Text = {.name = "qwen3.5-text",
                             .architectures = {"Qwen3_5ForCausalLM"},
                             .model_types = {"qwen3_5_text"},
-                            .create = create_qwen3_5_text};
+                            .create = text_families::create_qwen3_5_text};
 
 }  // namespace saccade

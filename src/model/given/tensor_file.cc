@@ -63,12 +63,12 @@ Result<std::string_view> entry_bytes(std::string_view file, std::string_view rec
 Result<std::vector<ZipEntry>> zip_entries(std::string_view file) {
   const auto end = find_end(file);
   if (!end) return bad_zip("it has no end record");
-  constexpr std::size_t kMaxEntries = 256;
+  constexpr std::size_t kMaxFiles = 256;
   const std::uint64_t count = number(file, *end + 10, 2);
   std::uint64_t at = number(file, *end + 16, 4);
-  if (count > kMaxEntries)
+  if (count > kMaxFiles)
     return fail(ErrorCode::kInvalid, "the zip has {} entries, at most {} are read", count,
-                kMaxEntries);
+                kMaxFiles);
   std::vector<ZipEntry> entries;
   for (std::uint64_t i = 0; i < count; ++i) {
     if (at > *end || *end - at < kCentralSize || file.substr(at, 4) != "PK\1\2")

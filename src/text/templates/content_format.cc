@@ -133,10 +133,10 @@ int images_in(const json::array& parts) {
 }
 
 std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const std::size_t begin = text.find_first_not_of(kSpace);
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const std::size_t begin = text.find_first_not_of(kBlanks);
   if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
+  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
 }
 
 // Its texts, in order; none for content that is null.
