@@ -287,7 +287,7 @@ std::string ask_socket(const std::string& path, const std::string& request) {
   std::ranges::copy(path, address.sun_path);
   std::string answer;
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
-      write(fd, request.data(), request.size()) == static_cast<ssize_t>(request.size())) {
+      ::write(fd, request.data(), request.size()) == static_cast<ssize_t>(request.size())) {
     char piece[4096];
     for (ssize_t n = 0; (n = read(fd, piece, sizeof piece)) > 0;)
       answer.append(piece, static_cast<std::size_t>(n));
