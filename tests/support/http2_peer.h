@@ -15,7 +15,16 @@
 
 namespace saccade::test {
 
-enum class Http2Frame : char { kData = 0, kHeaders = 1, kReset = 3, kSettings = 4, kPing = 6 };
+enum class Http2Frame : char {
+  kData = 0,
+  kHeaders = 1,
+  kReset = 3,
+  kSettings = 4,
+  kPing = 6,
+  kGoAway = 7,
+  kWindowUpdate = 8,
+  kContinuation = 9
+};
 constexpr char kEndStream = 1;
 constexpr char kEndHeaders = 4;
 
@@ -40,6 +49,11 @@ inline std::string header(std::string_view name, std::string_view value) {
     out += static_cast<char>(text.size()) + std::string(text);
   return out;
 }
+// What gRPC has in frames of data.
+inline std::string grpc_message(std::string_view bytes) {
+  std::string out(1, '\0');  // not compressed
+  return out + big_endian(static_cast<std::uint32_t>(bytes.size()), 4) + std::string(bytes);
+}
 // :status 200, from HPACK's static table, and a content type.
 inline std::string grpc_head() { return "\x88" + header("content-type", "application/grpc"); }
 
@@ -48,8 +62,9 @@ class Http2Peer {
   // Frames in answer to the headers of a request's stream.
   using Answer = std::function<std::string(std::uint32_t stream)>;
 
-  explicit Http2Peer(Answer answer)
-      : answer_(std::move(answer)), thread_([this] { accept_all(); }) {}
+  // `requests`: how many of a connection are answered before it is closed; 0: all.
+  explicit Http2Peer(Answer answer, int requests = 0)
+      : answer_(std::move(answer)), requests_(requests), thread_([this] { accept_all(); }) {}
   ~Http2Peer() {
     stopping_ = true;
     thread_.join();
@@ -85,7 +100,7 @@ class Http2Peer {
     constexpr std::size_t kFrameHead = 9;
     if (read(client, kPreface).size() < kPreface) return;
     client.send(frame(Http2Frame::kSettings, 0, 0, ""));
-    while (true) {
+    for (int answered = 0; requests_ == 0 || answered < requests_;) {
       const std::string head = read(client, kFrameHead);
       if (head.size() < kFrameHead) return;
       const auto byte = [&](std::size_t at) { return static_cast<std::uint8_t>(head[at]); };
@@ -101,11 +116,13 @@ class Http2Peer {
       if (type == Http2Frame::kHeaders) {
         client.send(answer_(stream));
         ++answered_;
+        ++answered;
       }
     }
   }
 
   const Answer answer_;
+  const int requests_;
   TcpListener listener_;
   std::atomic<bool> stopping_{false};
   std::atomic<int> answered_{0};

@@ -47,6 +47,7 @@ class EncodeAsking final : public grpc::ClientBidiReactor<v1::EncodeRequest, v1:
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
   void OnDone(const grpc::Status& status) override;
+  bool InternalTrailersOnly(const grpc_call*) const override { return false; }  // as WatchReader's
 
   // Empty, or what is wrong with the message. Under mutex_.
   std::string hear(const v1::EncodeReply& reply);
