@@ -80,16 +80,23 @@ function(saccade_untested name)
   add_dependencies(untested_programs ${name})
 endfunction()
 
-# Eight files of a library or a program are compiled as one (sixty-four with sanitizers, where nobody waits for one of them): what
-# takes the time is headers and templates, once a unit. So what is file-local has a name of its own there (tests/tidy). Left
+# Eight files of a library or the program are compiled as one, sixteen of tests, whose files are lighter (with sanitizers, where
+# nobody waits for one of them, eight times as many): what takes the time is headers and templates, once a unit. So what is file-local has a name of its own there (tests/tidy). Left
 # out are kernels, and what is being worked on, so that a change compiles in a second or two:
 #   cmake --preset release -DSACCADE_SEPARATE="src/engine/local_engine.cc;src/serve"
 set(SACCADE_BATCH 8 CACHE STRING "how many files of a library are compiled at once; 1: each alone")
 set(SACCADE_SEPARATE "" CACHE STRING "files and folders that are no part of batches")
+# saccade_batch(NAME [TIMES n])
 function(saccade_batch name)
+  cmake_parse_arguments(ARG "" "TIMES" "" ${ARGN})
   if(SACCADE_BATCH LESS 2)
     return()
   endif()
+  if(NOT ARG_TIMES)
+    set(ARG_TIMES 1)
+  endif()
+  math(EXPR size "${SACCADE_BATCH} * ${ARG_TIMES}")
+  set_target_properties(${name} PROPERTIES SACCADE_BATCH ${size})
   # In a batch every file is an included one.
   target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   if(SACCADE_SANITIZE)
@@ -103,6 +110,7 @@ endfunction()
 # CMake's own (UNITY_BUILD) name the clone in their text, so that no clone's cache would serve another's.
 function(saccade_write_batches name)
   get_target_property(sources ${name} SOURCES)
+  get_target_property(size ${name} SACCADE_BATCH)
   set(batched "")
   set(compiled "")
   foreach(source ${sources})
@@ -133,7 +141,7 @@ function(saccade_write_batches name)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/batches)
   set(number 0)
   while(batched)
-    list(SUBLIST batched 0 ${SACCADE_BATCH} some)
+    list(SUBLIST batched 0 ${size} some)
     list(REMOVE_ITEM batched ${some})
     set(includes "")
     foreach(file ${some})

@@ -31,7 +31,7 @@ function(saccade_test_options name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_definitions(${name} PRIVATE SACCADE_SOURCE_DIR="${source_dir}")
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
-  saccade_batch(${name})
+  saccade_batch(${name} TIMES 2)
   target_compile_options(${name} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-shadow;-Wshadow=local>")  # a test's constants are named as another file's are
 endfunction()
 
