@@ -69,6 +69,75 @@ TEST(ClusterDoor, WhoSpeaksSomethingElseIsLetGo) {
   EXPECT_EQ(encoder.process().stop(), 0) << encoder.process().log();
 }
 
+// A call of one of the service's methods as gRPC writes it, its messages and frames anything, and
+// in one of three a bit or two wrong.
+std::string any_call(Rng& rng) {
+  const auto text = [&](std::uint64_t length) {
+    std::string bytes(length, '\0');
+    for (char& c : bytes) c = static_cast<char>(rng.below(256));
+    return bytes;
+  };
+  constexpr std::uint32_t kStream = 1;
+  const char* const methods[] = {"Hello", "Watch", "Encode", "Encode", "None"};
+  std::string head = header(":method", "POST") + header(":scheme", "http") +
+                     header(":path", std::string("/saccade.cluster.v1.Encoder/") +
+                                         methods[rng.below(std::size(methods))]) +
+                     header(":authority", "x") + header("te", "trailers") +
+                     header("content-type", "application/grpc");
+  if (rng.below(8) == 0) head += text(rng.below(20));
+  std::string bytes = frame(Http2Frame::kSettings, 0, 0, "") +
+                      frame(Http2Frame::kHeaders, kEndHeaders, kStream, head);
+  for (std::uint64_t left = rng.below(5); left > 0; --left) {
+    const auto code = static_cast<std::uint32_t>(rng.below(14));
+    const int ends = rng.below(4) == 0 ? kEndStream : 0;
+    switch (rng.below(7)) {
+      case 0:  // an Ask, of which the first fields are read
+        bytes += frame(Http2Frame::kData, ends, kStream,
+                       grpc_message("\x0a\x0f\x0a\x04peer\x11" + text(sizeof(std::uint64_t))));
+        break;
+      case 1:
+        bytes += frame(Http2Frame::kData, ends, kStream, grpc_message(text(30)));
+        break;
+      case 2:
+        bytes += frame(Http2Frame::kData, ends, kStream, text(30));
+        break;
+      case 3:
+        bytes += frame(Http2Frame::kReset, 0, kStream, big_endian(code, 4));
+        break;
+      case 4:
+        bytes += frame(Http2Frame::kGoAway, 0, 0, big_endian(kStream, 4) + big_endian(code, 4));
+        break;
+      case 5:
+        bytes += frame(Http2Frame::kWindowUpdate, 0, kStream, text(4));
+        break;
+      default:
+        bytes += frame(Http2Frame::kHeaders, kEndHeaders | ends, kStream, header("a", "b"));
+    }
+  }
+  if (rng.below(3) == 0)
+    for (std::uint64_t flips = 1 + rng.below(2); flips > 0; --flips)
+      bytes[rng.below(bytes.size())] ^= static_cast<char>(1 << rng.below(8));
+  return bytes;
+}
+
+TEST(ClusterDoor, AnyCallLeavesAnEncoder) {
+  EncoderRole encoder;
+  ServerProcess solo(SACCADE_BINARY, serve(kCheckpoint));
+  const std::string preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+  Rng rng(8);
+  for (int i = 0; i < 1'000; ++i) {
+    shout(encoder.cluster_port(), preface + any_call(rng), false);
+    ASSERT_TRUE(encoder.process().running()) << "behind call " << i;
+  }
+  ServerProcess server(SACCADE_BINARY,
+                       serve(kCheckpoint, pd(encoder.address(), {"--encoder-fallback", "refuse"})));
+  wait_until_connected(server);
+  const std::string body = chat({noise(2)});
+  EXPECT_EQ(ask(server, body), ask(solo, body));
+  expect_nothing_left_at(encoder.process());
+  EXPECT_EQ(encoder.process().stop(), 0) << encoder.process().log();
+}
+
 // What another program at an encoder's address may answer. An end without grpc-status took the
 // server with it where gRPC tries again by itself.
 TEST(ClusterDoor, AnEncoderThatIsNoneCostsNoAnswer) {
