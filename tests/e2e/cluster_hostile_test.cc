@@ -70,13 +70,8 @@ TEST(ClusterDoor, WhoSpeaksSomethingElseIsLetGo) {
 }
 
 // A call of one of the service's methods as gRPC writes it, its messages and frames anything, and
-// in one of three a bit or two wrong.
+// in one of three a bit wrong.
 std::string any_call(Rng& rng) {
-  const auto text = [&](std::uint64_t length) {
-    std::string bytes(length, '\0');
-    for (char& c : bytes) c = static_cast<char>(rng.below(256));
-    return bytes;
-  };
   constexpr std::uint32_t kStream = 1;
   const char* const methods[] = {"Hello", "Watch", "Encode", "Encode", "None"};
   std::string head = header(":method", "POST") + header(":scheme", "http") +
@@ -84,39 +79,33 @@ std::string any_call(Rng& rng) {
                                          methods[rng.below(std::size(methods))]) +
                      header(":authority", "x") + header("te", "trailers") +
                      header("content-type", "application/grpc");
-  if (rng.below(8) == 0) head += text(rng.below(20));
+  if (rng.below(8) == 0) head += any_bytes(rng, rng.below(20));
   std::string bytes = frame(Http2Frame::kSettings, 0, 0, "") +
                       frame(Http2Frame::kHeaders, kEndHeaders, kStream, head);
   for (std::uint64_t left = rng.below(5); left > 0; --left) {
-    const auto code = static_cast<std::uint32_t>(rng.below(14));
     const int ends = rng.below(4) == 0 ? kEndStream : 0;
     switch (rng.below(7)) {
       case 0:  // an Ask, of which the first fields are read
-        bytes += frame(Http2Frame::kData, ends, kStream,
-                       grpc_message("\x0a\x0f\x0a\x04peer\x11" + text(sizeof(std::uint64_t))));
+        bytes +=
+            frame(Http2Frame::kData, ends, kStream,
+                  grpc_message("\x0a\x0f\x0a\x04peer\x11" + any_bytes(rng, sizeof(std::uint64_t))));
         break;
       case 1:
-        bytes += frame(Http2Frame::kData, ends, kStream, grpc_message(text(30)));
+        bytes += frame(Http2Frame::kData, ends, kStream, grpc_message(any_bytes(rng, 30)));
         break;
       case 2:
-        bytes += frame(Http2Frame::kData, ends, kStream, text(30));
+        bytes += frame(Http2Frame::kData, ends, kStream, any_bytes(rng, 30));
         break;
       case 3:
-        bytes += frame(Http2Frame::kReset, 0, kStream, big_endian(code, 4));
-        break;
       case 4:
-        bytes += frame(Http2Frame::kGoAway, 0, 0, big_endian(kStream, 4) + big_endian(code, 4));
-        break;
       case 5:
-        bytes += frame(Http2Frame::kWindowUpdate, 0, kStream, text(4));
+        bytes += any_control(rng, kStream);
         break;
       default:
         bytes += frame(Http2Frame::kHeaders, kEndHeaders | ends, kStream, header("a", "b"));
     }
   }
-  if (rng.below(3) == 0)
-    for (std::uint64_t flips = 1 + rng.below(2); flips > 0; --flips)
-      bytes[rng.below(bytes.size())] ^= static_cast<char>(1 << rng.below(8));
+  if (rng.below(3) == 0) flip_a_bit(rng, bytes);
   return bytes;
 }
 

@@ -74,22 +74,16 @@ TEST(ClusterLink, EndsWhileItHears) {
   EXPECT_EQ(encoder.process().stop(), 0) << encoder.process().log();
 }
 
-std::string random_text(Rng& rng, std::size_t length) {
-  std::string text(length, '\0');
-  for (char& c : text) c = static_cast<char>(rng.below(256));
-  return text;
-}
-
 // The first fields of a HelloReply: protocol 1, a node and an epoch.
 std::string greeting(Rng& rng) {
-  return "\x08\x01\x12\x04peer\x19" + random_text(rng, sizeof(std::uint64_t));
+  return "\x08\x01\x12\x04peer\x19" + any_bytes(rng, sizeof(std::uint64_t));
 }
 
 // A ReportMessage whose four numbers are any bits at all.
 std::string busy_report(Rng& rng) {
   std::string text;
   for (const char* const field : {"\x09", "\x11", "\x19", "\x21"})
-    text += field + random_text(rng, sizeof(double));
+    text += field + any_bytes(rng, sizeof(double));
   return text;
 }
 
@@ -109,7 +103,6 @@ std::string any_answer(Rng& rng, std::uint32_t stream) {
                  header("grpc-status", "0"));
   std::string answer = rng.below(4) > 0 ? head : "";
   for (std::uint64_t left = rng.below(4); left > 0; --left) {
-    const auto code = static_cast<std::uint32_t>(rng.below(14));
     const int ends = rng.below(4) == 0 ? kEndStream : 0;
     switch (rng.below(8)) {
       case 0:
@@ -120,24 +113,19 @@ std::string any_answer(Rng& rng, std::uint32_t stream) {
         answer += frame(Http2Frame::kData, ends, stream, grpc_message(busy_report(rng)));
         break;
       case 3:
-        answer += frame(Http2Frame::kData, ends, stream, random_text(rng, 40));
+        answer += frame(Http2Frame::kData, ends, stream, any_bytes(rng, 40));
         break;
       case 4:
-        answer += frame(Http2Frame::kReset, 0, stream, big_endian(code, 4));
-        break;
       case 5:
-        answer += frame(Http2Frame::kGoAway, 0, 0, big_endian(stream, 4) + big_endian(code, 4));
-        break;
       case 6:
-        answer += frame(Http2Frame::kWindowUpdate, 0, stream, random_text(rng, 4));
+        answer += any_control(rng, stream);
         break;
       default:
-        answer += frame(Http2Frame::kContinuation, kEndHeaders, stream, random_text(rng, 20));
+        answer += frame(Http2Frame::kContinuation, kEndHeaders, stream, any_bytes(rng, 20));
     }
   }
   if (rng.below(3) > 0) answer += trailers();
-  if (!answer.empty() && rng.below(4) == 0)
-    answer[rng.below(answer.size())] ^= static_cast<char>(1 << rng.below(8));
+  if (rng.below(4) == 0) flip_a_bit(rng, answer);
   return answer;
 }
 

@@ -1,61 +1,19 @@
 // A peer that speaks HTTP/2 and is no gRPC server: it answers each request with the frames that it
-// was told to (RFC 9113, RFC 7541).
+// was told to.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "tests/support/http2_frames.h"
 #include "tests/support/tcp_socket.h"
 
 namespace saccade::test {
-
-enum class Http2Frame : char {
-  kData = 0,
-  kHeaders = 1,
-  kReset = 3,
-  kSettings = 4,
-  kPing = 6,
-  kGoAway = 7,
-  kWindowUpdate = 8,
-  kContinuation = 9
-};
-constexpr char kEndStream = 1;
-constexpr char kEndHeaders = 4;
-
-inline std::string big_endian(std::uint32_t value, int bytes) {
-  std::string out;
-  for (int i = bytes - 1; i >= 0; --i) out += static_cast<char>(value >> (8 * i));
-  return out;
-}
-
-inline std::string frame(Http2Frame type, int flags, std::uint32_t stream,
-                         std::string_view payload) {
-  std::string out = big_endian(static_cast<std::uint32_t>(payload.size()), 3);
-  out += static_cast<char>(type);
-  out += static_cast<char>(flags);
-  return out + big_endian(stream, 4) + std::string(payload);
-}
-
-// A header that no table has, as it is; both up to 126 bytes.
-inline std::string header(std::string_view name, std::string_view value) {
-  std::string out(1, '\0');
-  for (const std::string_view text : {name, value})
-    out += static_cast<char>(text.size()) + std::string(text);
-  return out;
-}
-// What gRPC has in frames of data.
-inline std::string grpc_message(std::string_view bytes) {
-  std::string out(1, '\0');  // not compressed
-  return out + big_endian(static_cast<std::uint32_t>(bytes.size()), 4) + std::string(bytes);
-}
-// :status 200, from HPACK's static table, and a content type.
-inline std::string grpc_head() { return "\x88" + header("content-type", "application/grpc"); }
 
 class Http2Peer {
  public:
