@@ -80,13 +80,13 @@ function(saccade_untested name)
   add_dependencies(untested_programs ${name})
 endfunction()
 
-# Eight files of a library or the program are compiled as one, sixteen of tests, whose files are lighter (with sanitizers, where
-# nobody waits for one of them, eight times as many): what takes the time is headers and templates, once a unit. So what is file-local has a name of its own there (tests/tidy). Left
-# out are kernels, and what is being worked on, so that a change compiles in a second or two:
+# saccade_batch(NAME [TIMES n]): eight files of a library or the program are compiled as one, sixteen of tests (TIMES 2), whose
+# files are lighter, and with sanitizers, where nobody waits for one of them, eight times as many: what takes the time is headers
+# and templates, once a unit. So what is file-local has a name of its own there (tests/tidy). Left out are kernels, and what is
+# being worked on, so that a change compiles in a second or two:
 #   cmake --preset release -DSACCADE_SEPARATE="src/engine/local_engine.cc;src/serve"
 set(SACCADE_BATCH 8 CACHE STRING "how many files of a library are compiled at once; 1: each alone")
 set(SACCADE_SEPARATE "" CACHE STRING "files and folders that are no part of batches")
-# saccade_batch(NAME [TIMES n])
 function(saccade_batch name)
   cmake_parse_arguments(ARG "" "TIMES" "" ${ARGN})
   if(SACCADE_BATCH LESS 2)
