@@ -1,5 +1,5 @@
-# The headers that nearly every file reads, parsed once: saccade_precompiled for libraries and programs, with GoogleTest's
-# in saccade_precompiled_tests. A target reuses the one or the other, so that a preset has two and not a hundred.
+# The headers that nearly every file reads, parsed once: saccade_precompiled for libraries and programs, with GoogleTest's for
+# tests (cmake/tests.cmake). A target reuses one of them, so that a preset has three and not a hundred.
 # Files of other compiler flags (instruction sets, kernels on the emulator) have SKIP_PRECOMPILE_HEADERS.
 option(SACCADE_PRECOMPILED "precompiled headers" ON)
 set(saccade_common_headers <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <cstring> <filesystem> <functional> <limits> <map> <memory>

@@ -6,10 +6,17 @@
 # GoogleTest's names, where a part reaches the same code. In a build with sanitizers these have the label "sanitized", and
 # the target sanitized_tests builds them.
 include(GoogleTest)
+
+# What of -O tests are compiled with in release. A library's own tests compute little: without any they compile in half the time.
+# Where tests are models, the slow twins of kernels or thousands of random runs, the folder sets 1.
+set(SACCADE_TEST_LEVEL 0)
 if(SACCADE_PRECOMPILED)
-  saccade_precompiled_carrier(saccade_precompiled_tests GTest::gmock GTest::gtest)
-  target_precompile_headers(saccade_precompiled_tests PRIVATE ${saccade_common_headers} <gmock/gmock.h> <gtest/gtest.h>)
-  target_compile_options(saccade_precompiled_tests PRIVATE $<$<CONFIG:Release>:-O1>)  # as those that read it: g++ 14 looks
+  foreach(level 0 1)
+    set(carrier saccade_precompiled_tests_O${level})
+    saccade_precompiled_carrier(${carrier} GTest::gmock GTest::gtest)
+    target_precompile_headers(${carrier} PRIVATE ${saccade_common_headers} <gmock/gmock.h> <gtest/gtest.h>)
+    target_compile_options(${carrier} PRIVATE $<$<CONFIG:Release>:-O${level}>)  # as those that read it
+  endforeach()
 endif()
 
 add_custom_target(sanitized_tests)
@@ -27,10 +34,15 @@ function(saccade_test_options name)
   if(ARGC GREATER 1)
     set(source_dir ${ARGV1})
   endif()
-  saccade_precompile(${name} saccade_precompiled_tests)
+  # Other builds have one level for all, and one header.
+  set(level 1)
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    set(level ${SACCADE_TEST_LEVEL})
+  endif()
+  saccade_precompile(${name} saccade_precompiled_tests_O${level})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_definitions(${name} PRIVATE SACCADE_SOURCE_DIR="${source_dir}")
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O${level}>)
   saccade_batch(${name} TIMES 2)
   target_compile_options(${name} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-shadow;-Wshadow=local>")  # a test's constants are named as another file's are
 endfunction()
@@ -65,7 +77,7 @@ function(saccade_tests_of program name)
   set(properties TIMEOUT ${timeout} COST ${ARG_TIMEOUT})
   if(ARG_SANITIZED_FILTER AND SACCADE_SANITIZE)
     add_test(NAME ${name}_sanitized COMMAND ${program} ${ARG_FILES} --gtest_filter=${ARG_SANITIZED_FILTER} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-    set_tests_properties(${name}_sanitized PROPERTIES ${properties} LABELS "${ARG_LABELS};sanitized")
+    set_tests_properties(${name}_sanitized PROPERTIES ${properties} LABELS "${ARG_LABELS};sanitized" ENVIRONMENT "${ARG_ENVIRONMENT}")
   endif()
   if(NOT ARG_SHARDS)
     add_test(NAME ${name} COMMAND ${program} ${ARG_FILES} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
