@@ -17,7 +17,8 @@ constexpr Nanos kDeadlineMargin = 50 * kMillisecond;
 // An accepted image of an encoder that is alive: this long, and so many times what it said.
 constexpr Nanos kLongestEncode = 20 * kSecond;
 constexpr Nanos kLongestTimes = 10;
-constexpr double kMaxPredictedMs = 1e7;
+// What it says is believed up to here: one that is wrong would have an image waited for all day.
+constexpr double kMaxPredictedMs = 60'000;
 
 template <typename T>
 bool contains(const std::vector<T>& list, const T& value) {

@@ -182,6 +182,15 @@ TEST_F(Items, ALateOneGetsAnotherBesideIt) {
   EXPECT_EQ(count(Source::kHedge), 0u);
 }
 
+TEST_F(Items, NobodyIsWaitedForAllDay) {
+  want();
+  table->accepted(asked[0], {1e300, 1e300, false});
+  advance(179 * kSecond);
+  EXPECT_TRUE(here.empty());
+  advance(2 * kSecond);  // three times a minute, the most that is believed
+  EXPECT_EQ(here.size(), 1u);
+}
+
 TEST_F(Items, TheDeadlineBringsTheSecondOneForward) {
   want(1, clock.now() + kSecond);
   table->accepted(asked[0], {100, 100, false});

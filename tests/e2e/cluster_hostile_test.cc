@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <functional>
 
 #include "tests/e2e/cluster_setup.h"
 #include "tests/support/fault_relay.h"
@@ -137,7 +138,7 @@ TEST(ClusterDoor, AnEncoderThatIsNoneCostsNoAnswer) {
     return frame(Http2Frame::kHeaders, kEndHeaders | kEndStream, stream, header(name, value));
   };
   const std::string no_error = big_endian(0, 4);
-  const std::vector<Http2Peer::Answer> answers = {
+  const std::vector<std::function<std::string(std::uint32_t)>> answers = {
       [&](std::uint32_t stream) { return whole(stream, kEndStream); },
       [&](std::uint32_t stream) { return whole(stream, 0) + trailers(stream, "x-a", "b"); },
       [&](std::uint32_t stream) { return whole(stream, 0) + trailers(stream, "grpc-status", "x"); },
@@ -157,7 +158,7 @@ TEST(ClusterDoor, AnEncoderThatIsNoneCostsNoAnswer) {
   ServerProcess solo(SACCADE_BINARY, serve(kCheckpoint));
   for (std::size_t i = 0; i < answers.size(); ++i) {
     SCOPED_TRACE(i);
-    Http2Peer peer(answers[i]);
+    Http2Peer peer([&](std::uint32_t stream, std::string_view) { return answers[i](stream); });
     ServerProcess server(SACCADE_BINARY,
                          serve(kCheckpoint, pd(peer.address() + "," + encoder.address(),
                                                {"--encoder-fallback", "refuse"})));

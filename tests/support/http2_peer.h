@@ -1,11 +1,12 @@
-// A peer that speaks HTTP/2 and is no gRPC server: it answers each request with the frames that it
-// was told to.
+// A peer that speaks HTTP/2 and is no gRPC server: it answers each of gRPC's messages with the
+// frames that it was told to.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -17,12 +18,17 @@ namespace saccade::test {
 
 class Http2Peer {
  public:
-  // Frames in answer to the headers of a request's stream.
-  using Answer = std::function<std::string(std::uint32_t stream)>;
+  // Frames in answer to a message (one that came in a frame of its own). Called by a thread for
+  // each connection.
+  using Answer = std::function<std::string(std::uint32_t stream, std::string_view message)>;
 
-  // `requests`: how many of a connection are answered before it is closed; 0: all.
-  explicit Http2Peer(Answer answer, int requests = 0)
-      : answer_(std::move(answer)), requests_(requests), thread_([this] { accept_all(); }) {}
+  // A connection is closed when so many messages were answered, or when nothing came for so long;
+  // 0: never.
+  explicit Http2Peer(Answer answer, int messages = 0, int idle_ms = 0)
+      : answer_(std::move(answer)),
+        messages_(messages),
+        idle_ms_(idle_ms),
+        thread_([this] { accept_all(); }) {}
   ~Http2Peer() {
     stopping_ = true;
     thread_.join();
@@ -41,10 +47,17 @@ class Http2Peer {
   }
 
   std::string read(TcpSocket& client, std::size_t count) const {
+    constexpr int kPollMs = 50;
     std::string bytes;
+    int idle = 0;
     while (bytes.size() < count && !stopping_) {
       pollfd waiting{client.fd(), POLLIN, 0};
-      if (poll(&waiting, 1, 50) <= 0) continue;
+      if (poll(&waiting, 1, kPollMs) <= 0) {
+        idle += kPollMs;
+        if (idle_ms_ > 0 && idle >= idle_ms_) break;
+        continue;
+      }
+      idle = 0;
       std::string piece(count - bytes.size(), '\0');
       const ssize_t got = recv(client.fd(), piece.data(), piece.size(), 0);
       if (got <= 0) break;
@@ -58,7 +71,7 @@ class Http2Peer {
     constexpr std::size_t kFrameHead = 9;
     if (read(client, kPreface).size() < kPreface) return;
     client.send(frame(Http2Frame::kSettings, 0, 0, ""));
-    for (int answered = 0; requests_ == 0 || answered < requests_;) {
+    for (int answered = 0; messages_ == 0 || answered < messages_;) {
       const std::string head = read(client, kFrameHead);
       if (head.size() < kFrameHead) return;
       const auto byte = [&](std::size_t at) { return static_cast<std::uint8_t>(head[at]); };
@@ -71,8 +84,9 @@ class Http2Peer {
         client.send(frame(Http2Frame::kSettings, 1, 0, ""));
       if (type == Http2Frame::kPing && !acknowledged)
         client.send(frame(Http2Frame::kPing, 1, 0, payload));
-      if (type == Http2Frame::kHeaders) {
-        client.send(answer_(stream));
+      constexpr std::size_t kMessageHead = 5;
+      if (type == Http2Frame::kData && length >= kMessageHead) {
+        client.send(answer_(stream, std::string_view(payload).substr(kMessageHead)));
         ++answered_;
         ++answered;
       }
@@ -80,7 +94,8 @@ class Http2Peer {
   }
 
   const Answer answer_;
-  const int requests_;
+  const int messages_;
+  const int idle_ms_;
   TcpListener listener_;
   std::atomic<bool> stopping_{false};
   std::atomic<int> answered_{0};
