@@ -9,19 +9,12 @@
 #include <map>
 #include <thread>
 
+#include "tests/support/portable_file.h"
+
 namespace saccade::cluster {
 namespace {
 
 constexpr std::uint64_t kExchangedRowBytes = 8;
-
-class File final : public ImageSource {
- public:
-  Result<PreparedImage> load(const Cancelled& /*cancelled*/) const override {
-    return fail(ErrorCode::kInternal, "not here");
-  }
-  std::size_t load_bytes() const override { return 0; }
-  PortableImage portable() const override { return {{"bytes"}, "recipe"}; }
-};
 
 // Remembers what it is told; its encoders never answer.
 class Link final : public RunningLink {
@@ -77,8 +70,8 @@ class ExchangeTest : public ::testing::Test {
   }
   static Digest key_of(int image) { return sha256(std::to_string(image)); }
   void want(int image, std::uint64_t ticket) {
-    exchange->want(
-        {key_of(image), ticket, key_of(100 + image), 4, "layout", std::make_shared<const File>()});
+    exchange->want({key_of(image), ticket, key_of(100 + image), 4, "layout",
+                    std::make_shared<const test::PortableFile>()});
   }
   // What has come so far.
   std::vector<ImageNews> news() {

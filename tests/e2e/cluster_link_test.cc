@@ -19,6 +19,7 @@
 #include "tests/e2e/cluster_setup.h"
 #include "tests/support/eventually.h"
 #include "tests/support/http2_peer.h"
+#include "tests/support/portable_file.h"
 
 namespace saccade::test {
 namespace {
@@ -46,16 +47,6 @@ class Load {
  private:
   std::atomic<bool> done_{false};
   std::vector<std::thread> threads_;
-};
-
-// An image that can be sent to encoders.
-class SmallFile final : public ImageSource {
- public:
-  Result<PreparedImage> load(const Cancelled& /*cancelled*/) const override {
-    return fail(ErrorCode::kInternal, "not here");
-  }
-  std::size_t load_bytes() const override { return 0; }
-  PortableImage portable() const override { return {{"bytes"}, "recipe"}; }
 };
 
 // A process that serves, of which there is the exchange alone.
@@ -93,7 +84,7 @@ class Requester {
       const Digest image = sha256(std::to_string(++ticket_));
       open_[ticket_] = image;
       exchange_->want(
-          {image, ticket_, image, kRows, "layout", std::make_shared<const SmallFile>()});
+          {image, ticket_, image, kRows, "layout", std::make_shared<const PortableFile>()});
     }
   }
   void unwant_all() {
