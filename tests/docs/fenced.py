@@ -2,7 +2,7 @@
 import re
 import shlex
 
-STARTS = re.compile(r"^(?:[A-Z_]+=\S+ )*(saccade|scripts/|tools/|benchmarks/|build/|gpu/|curl|cmake|cpack|cd|apt|mkdir|systemctl|redis-server|python3?|pip|docker|podman|sbatch|recipes/)( |\w|$)")
+STARTS = re.compile(r"^(?:[A-Z_]+=\S+ )*(saccade|scripts/|tools/|benchmarks/|build/|gpu/|curl|cmake|cpack|cd|sudo|apt|mkdir|systemctl|redis-server|python3?|pip|docker|podman|sbatch|recipes/)( |\w|$)")
 
 
 def commands_of(body):
