@@ -59,12 +59,13 @@ bool EncoderDesk::admissible(CallId id, const OrderHead& head) {
 
 void EncoderDesk::ask(CallId id, const OrderHead& head) {
   ++stats_.orders;
-  if (last_seen_.size() < kMaxRequesters || last_seen_.contains(head.requester)) {
-    std::uint64_t& last = last_seen_[head.requester];
-    last = std::max(last, head.stream);
-  }
+  // Any other may be forgotten: its next order is remembered again.
+  if (last_seen_.size() == kMaxRequesters && !last_seen_.contains(head.requester))
+    last_seen_.erase(last_seen_.begin());
+  std::uint64_t& last = last_seen_[head.requester];
+  last = std::max(last, head.stream);
   if (!admissible(id, head)) return;
-  const EncodeCost cost = maker_.load().cost;
+  const EncodeCost cost = maker_.cost();
   if (const auto rows = cache_.find(head.key)) {
     ++stats_.cached;
     calls_[id].head = head;
@@ -113,6 +114,8 @@ void EncoderDesk::media(CallId id, std::string_view bytes) {
   const auto found = calls_.find(id);
   if (found == calls_.end()) return;
   Call& call = found->second;
+  // Another requester's media came first, and its rows are on their way to this one too.
+  if (call.stage == Stage::kSending) return;
   if (call.stage != Stage::kMedia) return refuse(id, Refusal::kCorrupt, "media that nobody wanted");
   while (!bytes.empty()) {
     if (call.files.empty() ||
@@ -256,12 +259,12 @@ void EncoderDesk::expire(CallId id, Nanos at, Refusal refusal, const char* text)
 void EncoderDesk::drain() { draining_ = true; }
 
 double EncoderDesk::backlog_ms() const {
-  const ImageMaker::Load load = maker_.load();
-  double sum = load.backlog_ms;
+  const EncodeCost cost = maker_.cost();
+  double sum = 0;
   Nanos oldest = 0;
   for (const auto& [key, image] : images_) {
     if (image.begun == 0) continue;
-    sum += load.cost.milliseconds(image.rows);
+    sum += cost.milliseconds(image.rows);
     if (oldest == 0 || image.begun < oldest) oldest = image.begun;
   }
   // What runs has been running for a while.
@@ -271,7 +274,7 @@ double EncoderDesk::backlog_ms() const {
 
 Report EncoderDesk::report(const std::string& requester) const {
   const auto seen = last_seen_.find(requester);
-  return {backlog_ms(), maker_.load().cost, seen == last_seen_.end() ? 0 : seen->second,
+  return {backlog_ms(), maker_.cost(), seen == last_seen_.end() ? 0 : seen->second,
           static_cast<std::int64_t>(images_.size()), draining_};
 }
 

@@ -74,11 +74,7 @@ class ImageMaker {
   // made() or failed() of the desk will be called for it, also after let_go().
   virtual void make(Job job) = 0;
   virtual void let_go(const Digest& key) = 0;  // nobody waits for it any more
-  struct Load {
-    double backlog_ms = 0;  // of images that are not the desk's
-    EncodeCost cost;
-  };
-  virtual Load load() const = 0;
+  virtual EncodeCost cost() const = 0;
 };
 
 struct DeskSettings {
@@ -89,7 +85,7 @@ struct DeskSettings {
   std::size_t max_media_bytes = std::size_t{256} << 20;  // of one order
   std::size_t max_files = 64;                            // of one order
   std::size_t max_calls = 1024;
-  Nanos lease = 30 * kSecond;       // that rows are held for an requester who does not take them
+  Nanos lease = 30 * kSecond;       // that rows are held for a requester who does not take them
   Nanos media_time = 30 * kSecond;  // for the media to come, once asked for
   // Hears of rows that have been made; may be empty. `count`: how many.
   std::function<void(const Digest& key, std::int64_t count,

@@ -18,7 +18,7 @@ class Desk : public testing::Test, public ImageMaker, public RequesterLink {
  protected:
   void make(Job job) override { jobs.push_back(std::move(job)); }
   void let_go(const Digest& key) override { left.push_back(key); }
-  Load load() const override { return {0, {0, 1, 0}}; }
+  EncodeCost cost() const override { return {0, 1, 0}; }
   void accepted(CallId call, const Accepted& said) override { taken[call] = said; }
   void refused(CallId call, Refusal refusal, Nanos, const std::string& text) override {
     refusals[call] = {refusal, text};
@@ -101,6 +101,21 @@ TEST_F(Desk, AnImageIsMadeOnceForAllWhoAsk) {
   desk().ask(4, head(1));
   EXPECT_TRUE(taken[4].cached);
   EXPECT_TRUE(sent.contains(4));
+}
+
+TEST_F(Desk, WhoseMediaAreStillComingGetsTheRowsOfAnother) {
+  desk().ask(1, head(1));
+  desk().ask(2, head(1));
+  give_media(1);
+  desk().media(2, "abc");
+  desk().made(head(1).key, rows(10));
+  EXPECT_TRUE(sent.contains(2));
+  desk().media(2, "defg");  // was on its way
+  desk().media_end(2);
+  EXPECT_TRUE(refusals.empty());
+  desk().done(1);
+  desk().done(2);
+  EXPECT_EQ(desk().stats().sent, 2u);
 }
 
 TEST_F(Desk, WhatNobodyWaitsForIsNotMade) {

@@ -190,7 +190,7 @@ std::uint64_t EncoderPool::dispatched(int index, const Order& order) {
   return last_stream_;
 }
 
-void EncoderPool::accepted(int, bool cached) {
+void EncoderPool::accepted(bool cached) {
   hit_rate_ += kHitRateStep * ((cached ? 1.0 : 0.0) - hit_rate_);
 }
 

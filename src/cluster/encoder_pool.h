@@ -68,7 +68,7 @@ class EncoderPool {
   // --- what is asked of it ---
   // The stream of the new asking, which is also its place in the order of askings.
   std::uint64_t dispatched(int encoder, const Order& order);
-  void accepted(int encoder, bool cached);
+  void accepted(bool cached);
   // Rows are here, `took` after the asking; the encoder itself needed `within` of that.
   void delivered(int encoder, const Order& order, Nanos took, Nanos within);
   void ended(int encoder, std::uint64_t stream, Outcome outcome);

@@ -91,7 +91,7 @@ TEST_F(Pool, EqualImagesMeetWhileThatCostsNothing) {
 TEST_F(Pool, AnImageGoesHomeForAsMuchAsHitsHaveSaved) {
   const Order order = order_of(7, 100);
   const int home = pool_.best(order, {})->encoder;
-  for (int i = 0; i < 200; ++i) pool_.accepted(home, true);  // every one was a hit
+  for (int i = 0; i < 200; ++i) pool_.accepted(true);  // every one was a hit
   report(home, 60);
   EXPECT_EQ(pool_.best(order, {})->encoder, home);  // 60 ms of waiting against 100 of encoding
   report(home, 160);

@@ -166,7 +166,7 @@ void ItemTable::accepted(const AttemptId& id, const Accepted& said) {
   attempt->heard_at = clock_.now();
   attempt->stage = Stage::kAccepted;
   attempt->cached = said.cached;
-  pool_.accepted(id.encoder, said.cached);
+  pool_.accepted(said.cached);
   const double predicted_ms = said.cached ? 0 : said.backlog_ms + said.predicted_ms;
   const auto predicted = static_cast<Nanos>(std::clamp(predicted_ms, 0.0, kMaxPredictedMs) *
                                             static_cast<double>(kMillisecond));

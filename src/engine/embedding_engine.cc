@@ -78,6 +78,7 @@ Result<RequestId> EmbeddingEngine::submit(std::vector<std::vector<TokenId>> inpu
   job->inputs = std::move(inputs);
   job->sink = std::move(sink);
   const std::lock_guard lock(mutex_);
+  if (stopping_) return fail(ErrorCode::kUnavailable, "the engine has stopped");
   TRY_DO(find_room(job->tokens));
   job->id = next_id_++;
   const RequestId id = job->id;
@@ -194,10 +195,14 @@ void EmbeddingEngine::run() {
   try {
     run_until_stopped();
   } catch (...) {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-    jobs_.clear();  // and with them who waits: they hear that nothing will come
-    arrivals_.clear();
+    // With the jobs go their sinks: who waits hears that nothing will come. Not under the lock.
+    std::vector<std::unique_ptr<Job>> arrivals;
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+      arrivals.swap(arrivals_);
+    }
+    jobs_.clear();
     throw;
   }
 }

@@ -45,6 +45,7 @@ class EmbeddingEngine {
                                                          SentenceEncoder& encoder, Device& device);
 
   // Any thread. kInvalid: an input without tokens, with too many, or with an unknown id.
+  // kUnavailable: after stop(), or a step that threw.
   Result<RequestId> submit(std::vector<std::vector<TokenId>> inputs, Sink sink);
   void cancel(RequestId id);
   EmbeddingStats stats() const;

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <numeric>
+#include <stdexcept>
 #include <thread>
 
 namespace saccade {
@@ -29,6 +31,7 @@ class CountingEncoder final : public SentenceEncoder {
                View out, const Tap&) override {
     EXPECT_LE(static_cast<std::int64_t>(ids.size()), rows_);
     EXPECT_LE(out.rows(), sequences_);
+    if (broken) throw std::runtime_error("a step that fails");
     batches.push_back(out.rows());
     for (std::int64_t i = 0; i < out.rows(); ++i) {
       const auto first = ids.begin() + begins[static_cast<std::size_t>(i)];
@@ -38,6 +41,7 @@ class CountingEncoder final : public SentenceEncoder {
     }
   }
   std::vector<std::int64_t> batches;
+  bool broken = false;
 
  private:
   std::int64_t rows_ = 0;
@@ -172,6 +176,28 @@ TEST_F(EmbeddingEngineTest, ManyThreadsSubmitToARunningEngine) {
   engine_->stop();
   runner.join();
   EXPECT_EQ(right, 200);
+}
+
+TEST_F(EmbeddingEngineTest, WhoWaitsForAStepThatThrewHearsOfItAndNobodyMayCome) {
+  make({});
+  encoder_.broken = true;
+  auto waiting = std::make_shared<int>();
+  const std::weak_ptr<int> asked = waiting;
+  // Its sink asks again as it goes: the engine's lock is not held then.
+  struct AsksAgain {
+    explicit AsksAgain(EmbeddingEngine& engine) : engine_(engine) {}
+    ~AsksAgain() { EXPECT_EQ(engine_.stats().requests, 1); }
+    EmbeddingEngine& engine_;
+  };
+  auto again = std::make_shared<AsksAgain>(*engine_);
+  ASSERT_TRUE(engine_->submit({{1}}, [waiting, again](const auto&) {}));
+  waiting.reset();
+  again.reset();
+  EXPECT_THROW(engine_->run(), std::runtime_error);
+  EXPECT_TRUE(asked.expired());
+  const auto late = engine_->submit({{1}}, [](const auto&) {});
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, ErrorCode::kUnavailable);
 }
 
 TEST_F(EmbeddingEngineTest, AStepMustHoldTheLongestText) {

@@ -65,12 +65,17 @@ void EncodingEngine::stop() {
 // --- the engine thread ---
 
 void EncodingEngine::run() {
-  for (;;) {
-    const std::uint64_t seen = events_.count();
-    if (stopping_) break;
-    if (!step()) events_.wait(seen);
+  try {
+    for (;;) {
+      const std::uint64_t seen = events_.count();
+      if (stopping_) break;
+      if (!step()) events_.wait(seen);
+    }
+  } catch (...) {
+    lent_->close({ErrorCode::kUnavailable, "the encoder has stopped", {}});
+    throw;
   }
-  lent_->fail_all({ErrorCode::kCancelled, "the encoder has stopped", {}});
+  lent_->close({ErrorCode::kCancelled, "the encoder has stopped", {}});
 }
 
 bool EncodingEngine::step() {

@@ -16,7 +16,6 @@ Nanos came_at(const RequestTimes& times) {
 EngineMeter::EngineMeter(const EngineParts& parts, const Scheduler& scheduler,
                          const ImagePlanner& images)
     : parts_(parts), scheduler_(scheduler), images_(images) {
-  current_.prefix_hit_tokens_by_group.resize(parts.kv->plan().groups.size());
   current_.spec_decode_num_accepted_tokens_per_pos.resize(
       static_cast<std::size_t>(parts.settings.speculation.max_tokens));
 }
@@ -147,10 +146,7 @@ void EngineMeter::encoded(const EncoderQueue::Event& event, const ActiveRequests
   });
 }
 
-void EngineMeter::stepped(bool computed) {
-  ++current_.steps;
-  if (!computed) ++current_.steps_without_forward;
-}
+void EngineMeter::stepped() { ++current_.steps; }
 
 // --- gauges ---
 

@@ -32,7 +32,7 @@ class EngineMeter {
   // A token is about to go out, the last delta is.
   void token(ActiveRequest& of, Nanos now);
   void finished(ActiveRequest& of, FinishReason how, Nanos now);
-  void stepped(bool computed);
+  void stepped();
   // With what stands now in the scheduler, the caches and these.
   void publish(Nanos now, const ImageDesk& desk, const LoraSlots& loras,
                const ActiveRequests& requests);

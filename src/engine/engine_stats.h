@@ -52,7 +52,6 @@ struct EngineStats {
 
   // Counters.
   std::uint64_t steps = 0;
-  std::uint64_t steps_without_forward = 0;
   std::uint64_t prompt_tokens = 0;  // of requests that began, cached ones included
   std::uint64_t prompt_tokens_cached = 0;
   std::uint64_t prompt_tokens_recomputed = 0;  // computed again after a preemption
@@ -66,11 +65,10 @@ struct EngineStats {
   std::int64_t draft_kv_cache_bytes = 0;  // of a draft model; 0: there is none
   double draft_kv_cache_usage = 0;        // 0 to 1
   std::uint64_t draft_tokens_read = 0;
-  double draft_busy_seconds = 0;                          // its steps
-  std::uint64_t prefix_cache_queries = 0;                 // tokens
-  std::uint64_t prefix_cache_hits = 0;                    // tokens
-  std::vector<std::uint64_t> prefix_hit_tokens_by_group;  // what each group alone would have given
-  std::uint64_t mm_cache_queries = 0;                     // images
+  double draft_busy_seconds = 0;           // its steps
+  std::uint64_t prefix_cache_queries = 0;  // tokens
+  std::uint64_t prefix_cache_hits = 0;     // tokens
+  std::uint64_t mm_cache_queries = 0;      // images
   std::uint64_t mm_cache_hits = 0;
   std::uint64_t admission_rejections = 0;            // refused at submission
   std::array<std::uint64_t, 5> requests_finished{};  // by FinishReason

@@ -75,7 +75,7 @@ bool LocalEngine::step() {
   if (encoded && !computes && steps_.in_flight() == 0) wait_for_encoder(seen);
   pacer_.end();
   if (!busy && !encoded && !desk_.has_given_rows()) return false;
-  meter_.stepped(computes);
+  meter_.stepped();
   publish();
   return true;
 }
@@ -305,8 +305,7 @@ void LocalEngine::give_up() {
   gate_.stop();
   for (auto& request : gate_.take().requests) requests_.add(std::move(request));
   requests_.each([&](ActiveRequest& of) {
-    if (of.sequence.ended()) return;  // it has had its last delta
-    gate_.ended();
+    if (!of.sequence.ended()) gate_.ended();  // counted; its last delta has not been sent
     try {
       Delta delta;
       delta.finish = FinishReason::kError;

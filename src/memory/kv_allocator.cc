@@ -136,7 +136,6 @@ std::int64_t KvAllocator::group_hit(int group, const PrefixHit& hit, const KvSha
 PrefixHit KvAllocator::match(const PrefixContent& content, const KvShape& shape,
                              std::int64_t limit) const {
   PrefixHit hit;
-  hit.group_tokens.assign(at_index(groups()), 0);
   if (!settings_.prefix_caching || limit <= 0) return hit;
   const std::int64_t block_tokens = plan().block_tokens;
   const auto length = static_cast<std::int64_t>(content.tokens.size());
@@ -175,16 +174,13 @@ PrefixHit KvAllocator::match(const PrefixContent& content, const KvShape& shape,
     if (encoder != kNoNode) hit.encoder_path.push_back(encoder);
   }
 
-  for (int group = 0; group < groups(); ++group) {
-    hit.group_tokens[at_index(group)] = group_hit(group, hit, shape, matched);
-  }
-  hit.tokens = common_hit(hit, shape, matched, &hit.binding_group);
+  hit.tokens = common_hit(hit, shape, matched);
   return hit;
 }
 
 // The longest length up to `limit` that suits every group: each lowers it until none does.
-std::int64_t KvAllocator::common_hit(const PrefixHit& hit, const KvShape& shape, std::int64_t limit,
-                                     int* binding_group) const {
+std::int64_t KvAllocator::common_hit(const PrefixHit& hit, const KvShape& shape,
+                                     std::int64_t limit) const {
   int agreed = 0;  // groups in a row
   for (int group = 0; agreed < groups() && limit > 0; group = (group + 1) % groups()) {
     const std::int64_t allowed = group_hit(group, hit, shape, limit);
@@ -192,7 +188,6 @@ std::int64_t KvAllocator::common_hit(const PrefixHit& hit, const KvShape& shape,
     if (allowed == limit) continue;
     limit = allowed;
     agreed = 1;
-    if (binding_group != nullptr) *binding_group = group;
   }
   return limit;
 }
@@ -304,7 +299,7 @@ Admission KvAllocator::admit(KvSequence& sequence, const PrefixContent& content,
   open(sequence, shape, chunk);
   // A hit can ask for more than it saves: the source of a copy stays beside the copy.
   const std::int64_t whole_blocks =
-      common_hit(hit, shape, hit.tokens / plan().block_tokens * plan().block_tokens, nullptr);
+      common_hit(hit, shape, hit.tokens / plan().block_tokens * plan().block_tokens);
   std::int64_t tried = -1;
   for (const std::int64_t tokens : {hit.tokens, whole_blocks, std::int64_t{0}}) {
     if (tokens == tried) continue;

@@ -44,10 +44,8 @@ struct KvCopy {
 // What is cached of a sequence.
 struct PrefixHit {
   std::int64_t tokens = 0;
-  std::vector<NodeId> path;                // one a text block, the last one possibly used in part
-  std::vector<NodeId> encoder_path;        // one an encoder block
-  int binding_group = -1;                  // the group that ended the hit; -1: the prompt's end did
-  std::vector<std::int64_t> group_tokens;  // [groups] what each would have allowed alone
+  std::vector<NodeId> path;          // one a text block, the last one possibly used in part
+  std::vector<NodeId> encoder_path;  // one an encoder block
 };
 
 // What a sequence is to the allocator, besides its content.
@@ -162,8 +160,7 @@ class KvAllocator {
   std::vector<BlockId> cached_blocks(int group, const PrefixHit& hit) const;
   std::int64_t group_hit(int group, const PrefixHit& hit, const KvShape& shape,
                          std::int64_t limit) const;
-  std::int64_t common_hit(const PrefixHit& hit, const KvShape& shape, std::int64_t limit,
-                          int* binding_group) const;
+  std::int64_t common_hit(const PrefixHit& hit, const KvShape& shape, std::int64_t limit) const;
 
   void open(KvSequence& sequence, const KvShape& shape, std::int64_t chunk);
   void close(KvSequence& sequence);

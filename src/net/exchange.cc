@@ -59,31 +59,33 @@ ConnectionExchange::ConnectionExchange(std::shared_ptr<ServerConnection> connect
 
 ConnectionExchange::~ConnectionExchange() {
   if (completed_.load(std::memory_order_relaxed) || connection_->peer_gone()) return;
-  post([](ServerConnection& to, std::uint64_t number) { to.guarded([&] { to.abandon(number); }); });
+  post([](ServerConnection& to, std::uint64_t number) { to.abandon(number); });
 }
 
 template <typename Step>
 void ConnectionExchange::post(Step step) const {
-  connection_->thread().post([connection = connection_, number = number_,
-                              step = std::move(step)]() mutable { step(*connection, number); });
+  connection_->thread().post(
+      [connection = connection_, number = number_, step = std::move(step)]() mutable {
+        connection->guarded([&] { step(*connection, number); });
+      });
 }
 
 void ConnectionExchange::respond(HttpResponse response) {
   completed_.store(true, std::memory_order_relaxed);
   post([answer = std::move(response)](ServerConnection& to, std::uint64_t number) mutable {
-    to.guarded([&] { to.respond(number, std::move(answer)); });
+    to.respond(number, std::move(answer));
   });
 }
 
 void ConnectionExchange::start_stream(std::vector<std::pair<std::string, std::string>> headers) {
   post([list = std::move(headers)](ServerConnection& to, std::uint64_t number) {
-    to.guarded([&] { to.start_stream(number, list); });
+    to.start_stream(number, list);
   });
 }
 
 void ConnectionExchange::write(std::string events) {
   post([text = std::move(events)](ServerConnection& to, std::uint64_t number) {
-    to.guarded([&] { to.write_events(number, text); });
+    to.write_events(number, text);
   });
 }
 
@@ -100,14 +102,12 @@ void ConnectionExchange::cut() {
 
 void ConnectionExchange::end_stream() {
   completed_.store(true, std::memory_order_relaxed);
-  post([](ServerConnection& to, std::uint64_t number) {
-    to.guarded([&] { to.end_stream(number); });
-  });
+  post([](ServerConnection& to, std::uint64_t number) { to.end_stream(number); });
 }
 
 void ConnectionExchange::on_disconnect(std::function<void()> callback) {
   post([call = std::move(callback)](ServerConnection& to, std::uint64_t number) {
-    to.guarded([&] { to.set_on_disconnect(number, call); });
+    to.set_on_disconnect(number, call);
   });
 }
 

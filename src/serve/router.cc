@@ -9,6 +9,7 @@
 #include "api/pages/openapi.h"
 #include "base/log.h"
 #include "net/authority.h"
+#include "net/server/api_key.h"
 #include "serve/client_identity.h"
 #include "serve/handlers/origin.h"
 #include "serve/handlers/path_hint.h"
@@ -33,16 +34,6 @@ class Counted {
  private:
   std::atomic<std::size_t>& count_;
 };
-
-bool equal_in_constant_time(std::string_view a, std::string_view b) {
-  unsigned difference = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference |=
-        static_cast<unsigned>(static_cast<unsigned char>(a[i]) ^
-                              static_cast<unsigned char>(b.empty() ? 0 : b[i % b.size()]));
-  }
-  return difference == 0;
-}
 
 Error no_such_model(const std::string& name, const std::vector<std::string>& names) {
   std::string known;
@@ -222,7 +213,7 @@ Router::Choice Router::choose(const net::HttpRequest& request) {
       if (route.method == "GET") taken += ", HEAD";
       continue;
     }
-    if (route.needs_key && !authorised(request)) {
+    if (route.needs_key && !net::authorised(request, settings_.api_keys)) {
       return refused(401, "AuthenticationError",
                      "the Authorization header carries no API key this server knows");
     }
@@ -290,8 +281,10 @@ Error Router::over_budget(std::size_t more) const {
 }
 
 void Router::handle(net::HttpRequest request, net::Responder responder) {
+  const bool keys = !settings_.api_keys.empty();
   Reply reply{std::move(responder), cors_headers(request), clock_.now(),
-              client_of(given_key(request), request.peer), nullptr};
+              client_of(keys ? net::given_key(request) : std::string_view(), request.peer),
+              nullptr};
   if (settings_.request_id_headers)
     reply.headers.emplace_back("X-Request-Id", request_id(request.header("x-request-id")));
   Choice choice = choose(request);
@@ -327,15 +320,17 @@ void Router::post_job(const Route& route, net::HttpRequest request, Reply reply)
 }
 
 void Router::resume(const Reply& reply, std::function<void()> job) {
-  // Never refused for room: what prepares is counted, and has one job at a time. A pool that is
-  // ending drops it, and with it the reply.
+  // Hardly ever refused for room: what prepares is counted, and has one job at a time.
   const bool taken = workers_.post(
       [this, reply, job = std::move(job)] {
         if (!reply.to.disconnected()) guarded("media", reply, job);
       },
       WorkerPool::Lane::kBulk);
   if (!taken)
-    respond_error(reply, Error{ErrorCode::kUnavailable, "the server is shutting down", {}});
+    respond_error(reply, Error{ErrorCode::kUnavailable,
+                               "no worker takes this request on: too many wait, or the server is "
+                               "shutting down",
+                               {}});
 }
 
 // The edge where exceptions end: what one request runs into is that request's alone.
@@ -351,31 +346,6 @@ void Router::guarded(std::string_view what, const Reply& reply, const std::funct
     log::error("{}: {}", what, error.what());
     respond_error(reply, Error{ErrorCode::kInternal, "the request could not be prepared", {}});
   }
-}
-
-// What the Authorization header brings, or x-api-key, which is /v1/messages' name for it; empty
-// where no keys are asked for.
-std::string_view Router::given_key(const net::HttpRequest& request) const {
-  if (settings_.api_keys.empty()) return {};
-  std::string_view given = request.header("authorization");
-  if (given.empty()) return request.header("x-api-key");
-  // The scheme's case does not matter (RFC 9110 11.1), nor how many blanks follow it.
-  constexpr std::string_view kBearer = "bearer ";
-  const auto same = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; };
-  if (given.size() >= kBearer.size() && std::equal(kBearer.begin(), kBearer.end(), given.begin(),
-                                                   [&](char b, char a) { return same(a, b); })) {
-    given.remove_prefix(kBearer.size());
-    given.remove_prefix(std::min(given.find_first_not_of(' '), given.size()));
-  }
-  return given;
-}
-
-bool Router::authorised(const net::HttpRequest& request) const {
-  if (settings_.api_keys.empty()) return true;
-  const std::string_view given = given_key(request);
-  bool found = false;
-  for (const auto& key : settings_.api_keys) found = equal_in_constant_time(given, key) || found;
-  return found;
 }
 
 // Whoever brings a key is no page that happened to get here.
@@ -439,9 +409,8 @@ net::HttpResponse Router::error_response(const Error& error, api::ErrorShape sha
                                          std::int64_t retry_after) const {
   net::HttpResponse response =
       json_response(api::error_body(error, shape), api::kind_of(error.code).status);
-  if (error.code == ErrorCode::kExhausted || error.code == ErrorCode::kUnavailable) {
+  if (api::kind_of(error.code).retry)
     response.headers.emplace_back("Retry-After", std::to_string(retry_after));
-  }
   return response;
 }
 

@@ -130,8 +130,6 @@ class Router {
   void guarded(std::string_view what, const Reply& reply, const std::function<void()>& work);
   std::string described() const;
   std::string request_id(std::string_view given) const;
-  std::string_view given_key(const net::HttpRequest& request) const;
-  bool authorised(const net::HttpRequest& request) const;
   bool allows(const net::HttpRequest& request) const;
   bool named_as_host(const net::HttpRequest& request) const;
   net::HttpResponse origin_refusal(std::string_view origin);

@@ -225,7 +225,8 @@ struct Service::ChatBatch {
 };
 
 Result<void> Service::chat_batch(const net::HttpRequest& request, const Reply& reply) {
-  TRY(std::vector<api::ChatRequest> chats, api::parse_chat_batch(request.body));
+  TRY(std::vector<api::ChatRequest> chats,
+      api::parse_chat_batch(request.body, request.reserved.get()));
   const api::ChatRequest& first = chats.front();
   TRY_DO(router_.check_model(first.model));
   TRY_DO(check_places(chats.size(), 1, false, engine_.settings().max_waiting));

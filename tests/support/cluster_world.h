@@ -33,7 +33,7 @@ class EncoderProcess final : public ImageMaker, public RequesterLink {
 
   void make(Job job) override;
   void let_go(const Digest& key) override { unwanted_.push_back(key); }
-  Load load() const override { return {0, {1, 0.1 * slowness, 0}}; }
+  EncodeCost cost() const override { return {1, 0.1 * slowness, 0}; }
 
   void accepted(CallId call, const Accepted& accepted) override;
   void refused(CallId call, Refusal refusal, Nanos retry_after, const std::string& text) override;

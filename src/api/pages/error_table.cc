@@ -19,9 +19,9 @@ ErrorKind kind_of(ErrorCode code) {
     case ErrorCode::kUndecodable:
       return {422, "UnprocessableEntityError"};
     case ErrorCode::kExhausted:
-      return {429, "TooManyRequestsError"};
+      return {429, "TooManyRequestsError", true};
     case ErrorCode::kUnavailable:
-      return {503, "ServiceUnavailableError"};
+      return {503, "ServiceUnavailableError", true};
     case ErrorCode::kCancelled:
       return {499, "ClientClosedRequestError"};
     case ErrorCode::kTimeout:
@@ -107,6 +107,7 @@ std::string error_body(int status, std::string_view type, std::string_view messa
 std::string error_body(int status, std::string_view message) {
   return error_body(status,
                     status == 413   ? "RequestEntityTooLargeError"
+                    : status == 503 ? "ServiceUnavailableError"
                     : status >= 500 ? "InternalServerError"
                                     : "BadRequestError",
                     message);

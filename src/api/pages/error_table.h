@@ -13,6 +13,7 @@ namespace saccade::api {
 struct ErrorKind {
   int status;             // 400, 401, 404, 413, 422, 429, 500, 503, ...
   std::string_view type;  // "BadRequestError", "NotFoundError", ...
+  bool retry = false;     // Retry-After goes with it
 };
 
 ErrorKind kind_of(ErrorCode code);

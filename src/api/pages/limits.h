@@ -58,6 +58,8 @@ inline constexpr Limit kMetadataBytes{"metadata[]", "bytes", 1'024};
 inline constexpr Limit kCacheSalt{"cache_salt", "bytes", 1'024};
 
 inline constexpr std::int64_t kMaxSloMs = 86'400'000;  // of a request's own target: a day
+// Of `priority`, either way: milliseconds since 1970 fit, and steps are added to a thousand of it.
+inline constexpr std::int64_t kMaxPriority = std::int64_t{1} << 50;
 
 inline constexpr Limit kAll[] = {
     kMembers,      kMessages,       kMessageMembers,  kParts,        kToolCalls, kImages,

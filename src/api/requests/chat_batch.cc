@@ -33,7 +33,8 @@ Result<void> check_single(const json::object& members) {
 
 }  // namespace
 
-Result<std::vector<ChatRequest>> parse_chat_batch(std::string_view body) {
+Result<std::vector<ChatRequest>> parse_chat_batch(std::string_view body,
+                                                  ByteReservation* reserved) {
   TRY(json::value tree, parse_body(body));
   json::object& members = tree.get_object();
   TRY_DO(check_single(members));
@@ -55,6 +56,12 @@ Result<std::vector<ChatRequest>> parse_chat_batch(std::string_view body) {
     return invalid("messages",
                    "{} conversations with {} bytes of other members each: together the limit is {}",
                    conversations.size(), others.size(), kMaxWritten);
+  // As much as if they had come one by one.
+  if (reserved != nullptr && !reserved->grow(others.size() * (conversations.size() - 1)))
+    return fail(ErrorCode::kUnavailable,
+                "no room for {} conversations with {} bytes of other members each, beside other "
+                "requests (--max-preparing-bytes)",
+                conversations.size(), others.size());
   std::vector<ChatRequest> requests;
   for (std::size_t i = 0; i < conversations.size(); ++i) {
     if (!conversations[i].is_array())

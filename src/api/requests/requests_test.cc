@@ -68,6 +68,8 @@ INSTANTIATE_TEST_SUITE_P(
                     RefusedChat{R"("mm_processor_kwargs": "x")", "mm_processor_kwargs"},
                     RefusedChat{R"("min_pixels": 0)", "min_pixels"},
                     RefusedChat{R"("model": 5)", "model"},
+                    RefusedChat{R"("priority": 9223372036854775807)", "priority"},
+                    RefusedChat{R"("priority": -1125899906842625)", "priority"},
                     RefusedChat{R"("cache_salt": "")", "cache_salt"}));
 
 // JSON has no infinity, but its numbers can be too large for a double.

@@ -144,6 +144,7 @@ std::string EncodeAsking::hear(const v1::EncodeReply& reply) {
       return {};
     }
     case v1::EncodeReply::kOffered:
+      media_wanted_ = false;  // another's came first
       post([id = id_, bytes = reply.offered()](ItemTable& table) { table.offered(id, bytes); });
       return {};
     case v1::EncodeReply::kRows:

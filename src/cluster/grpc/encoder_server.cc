@@ -29,7 +29,8 @@ class GrpcEncoderServer;
 // Tells one requester again and again how busy the encoder is.
 class WatchCall final : public grpc::ServerWriteReactor<v1::ReportMessage> {
  public:
-  WatchCall(GrpcEncoderServer& server, std::string node, bool refused);
+  // `taken`: not OK ends it at once.
+  WatchCall(GrpcEncoderServer& server, std::string node, const grpc::Status& taken);
   void send(const Report& report);
   const std::string& node() const { return node_; }
 
@@ -125,11 +126,11 @@ class GrpcEncoderServer final : public EncoderServer,
 
 // --- watching ---
 
-WatchCall::WatchCall(GrpcEncoderServer& server, std::string node, bool refused)
+WatchCall::WatchCall(GrpcEncoderServer& server, std::string node, const grpc::Status& taken)
     : server_(server), node_(std::move(node)) {
-  if (!refused) return;
+  if (taken.ok()) return;
   finished_ = true;
-  Finish({grpc::StatusCode::UNAUTHENTICATED, "the requester does not know the key"});
+  Finish(taken);
 }
 
 void WatchCall::send(const Report& report) {
@@ -194,8 +195,13 @@ grpc::ServerWriteReactor<v1::ReportMessage>* GrpcEncoderServer::Watch(
                      equal_proofs(request->proof(),
                                   proof(settings_.access.key, {"watch", nonce_, request->node()}));
   const std::lock_guard lock(mutex_);
-  auto* const call = new WatchCall(*this, request->node().substr(0, kMaxNode),
-                                   !known || watchers_.size() >= kMaxWatchers);
+  grpc::Status taken;
+  if (!known) {
+    taken = {grpc::StatusCode::UNAUTHENTICATED, "the requester does not know the key"};
+  } else if (watchers_.size() >= kMaxWatchers) {
+    taken = {grpc::StatusCode::RESOURCE_EXHAUSTED, "too many requesters watch this encoder"};
+  }
+  auto* const call = new WatchCall(*this, request->node().substr(0, kMaxNode), taken);
   watchers_.insert(call);
   return call;
 }

@@ -14,6 +14,7 @@
 #include "cluster/proxy/passed_headers.h"
 #include "cluster/proxy/pd_request.h"
 #include "net/authority.h"
+#include "net/server/api_key.h"
 #include "net/server/request_parser.h"
 
 namespace saccade::cluster {
@@ -112,24 +113,6 @@ Forwarder::Forwarder(const ProxySettings& settings, std::vector<ServerPtr> serve
 
 Forwarder::~Forwarder() = default;
 
-bool Forwarder::authorised(const net::HttpRequest& request) const {
-  if (settings_.api_keys.empty()) return true;
-  constexpr std::string_view kBearer = "Bearer ";
-  const std::string_view given = request.header("authorization");
-  if (!given.starts_with(kBearer)) return false;
-  // As long whatever the key is.
-  bool known = false;
-  for (const std::string& key : settings_.api_keys) {
-    const std::string_view said = given.substr(kBearer.size());
-    unsigned different = said.size() == key.size() ? 0 : 1;
-    for (std::size_t i = 0; i < said.size(); ++i)
-      different |=
-          static_cast<unsigned char>(said[i]) ^ static_cast<unsigned char>(key[i % key.size()]);
-    known = known || different == 0;
-  }
-  return known;
-}
-
 // As the servers do it, which see the proxy's own name for them alone.
 bool Forwarder::named_as_host(const net::HttpRequest& request) const {
   if (!settings_.api_keys.empty()) return true;
@@ -145,7 +128,7 @@ net::HttpAdmission Forwarder::admit(const net::HttpRequest& head,
     admission.refusal =
         net::HttpResponse{status, "application/json", api::error_body(status, type, why), {}};
   };
-  if (!authorised(head)) {
+  if (!net::authorised(head, settings_.api_keys)) {
     refuse_body(401, "AuthenticationError", "Unauthorized");
   } else if (!named_as_host(head)) {
     refuse_body(403, kDenied, kStrangeHost);
@@ -176,7 +159,8 @@ void Forwarder::handle(net::HttpRequest request, net::Responder responder) {
     }
     running_.push_back(exchange);
   }
-  if (!authorised(request)) return refuse(*exchange, 401, "AuthenticationError", "Unauthorized");
+  if (!net::authorised(request, settings_.api_keys))
+    return refuse(*exchange, 401, "AuthenticationError", "Unauthorized");
   if (!named_as_host(request)) return refuse(*exchange, 403, kDenied, kStrangeHost);
   if (draining_)
     return refuse(*exchange, 503, "ServiceUnavailableError", "the proxy is shutting down");
@@ -187,8 +171,9 @@ void Forwarder::handle(net::HttpRequest request, net::Responder responder) {
   exchange->reserved = std::move(request.reserved);
   exchange->headers = passed_on(request.headers);
   if (!settings_.pd_api_key.empty()) {
-    std::erase_if(exchange->headers,
-                  [](const auto& each) { return each.first == "authorization"; });
+    std::erase_if(exchange->headers, [](const auto& each) {
+      return each.first == "authorization" || each.first == "x-api-key";
+    });
     exchange->headers.emplace_back("authorization", "Bearer " + settings_.pd_api_key);
   }
   const std::string_view before = request.header("x-forwarded-for");

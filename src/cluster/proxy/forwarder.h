@@ -62,7 +62,6 @@ class Forwarder {
 
   Forwarder(const ProxySettings& settings, std::vector<ServerPtr> servers,
             std::vector<std::unique_ptr<net::HttpClient>> clients);
-  bool authorised(const net::HttpRequest& request) const;
   bool named_as_host(const net::HttpRequest& request) const;
   void attempt(const ExchangePtr& exchange);
   net::ClientRequest request_for(const Exchange& exchange) const;

@@ -38,7 +38,6 @@ class LevelController {
   double level() const { return level_; }
   std::int64_t cap() const { return ladder_.at_most(level_); }
   const SizeLadder& ladder() const { return ladder_; }
-  Nanos target() const { return target_; }
   Nanos period() const { return period_; }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace saccade::cluster {
 namespace {
@@ -16,7 +17,7 @@ bool is_stored(const SizeAsk& ask, std::int64_t tokens) {
 
 std::int64_t least_of(const SizeAsk& ask, std::int64_t floor) {
   if (ask.fixed) return ask.native;
-  return std::min({ask.native, ask.most, std::max(floor, ask.least)});
+  return std::min(ask.native, std::max(floor, ask.least));
 }
 
 // The size of one image under a cap, and of a stored one under its own.
@@ -26,9 +27,9 @@ std::int64_t size_under(const SizeAsk& ask, std::int64_t cap, std::int64_t store
   const std::int64_t least = least_of(ask, floor);
   std::int64_t stored = 0;
   for (const std::int64_t tokens : ask.stored)
-    if (tokens >= least && tokens <= std::min({stored_cap, ask.native, ask.most}))
+    if (tokens >= least && tokens <= std::min(stored_cap, ask.native))
       stored = std::max(stored, tokens);
-  return stored > 0 ? stored : std::max(least, std::min({ask.native, ask.most, cap}));
+  return stored > 0 ? stored : std::max(least, std::min(ask.native, cap));
 }
 
 }  // namespace
@@ -42,18 +43,11 @@ Nanos predicted_first_token(const StageCosts& costs, const StageWaits& waits,
     if (!is_stored(request.images[i], tokens[i])) encode += costs.encode_ms(tokens[i]);
   }
   const StageWaits with_own{waits.encoder + from_ms(encode), waits.prefill};
-  return request.elapsed + with_own.of(costs.one_device) + from_ms(costs.prefill_ms(prompt));
+  return request.elapsed + with_own.sum() + from_ms(costs.prefill_ms(prompt));
 }
 
-Result<ClippedSizes> clip_request(const SizeLadder& ladder, std::int64_t cap,
-                                  const StageCosts& costs, const StageWaits& waits,
-                                  const ClipRequest& request) {
-  for (const SizeAsk& ask : request.images) {
-    if (ask.least > ask.most)
-      return fail(ErrorCode::kInvalid,
-                  "an image is to have at least {} tokens and at most {}: both cannot be",
-                  ask.least, ask.most);
-  }
+ClippedSizes clip_request(const SizeLadder& ladder, std::int64_t cap, const StageCosts& costs,
+                          const StageWaits& waits, const ClipRequest& request) {
   const auto usable = static_cast<Nanos>(kUsedOfTarget * static_cast<double>(request.target));
   ClippedSizes clipped;
   const auto try_cap = [&](std::int64_t under, std::int64_t stored_under) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <vector>
 
@@ -20,9 +19,8 @@ constexpr double kUsedOfTarget = 0.9;
 
 // What is known of an image before it is given a size. Tokens.
 struct SizeAsk {
-  std::int64_t native = 0;  // as large as its client's bounds leave it
-  std::int64_t least = 1;   // its client's lower bound
-  std::int64_t most = std::numeric_limits<std::int64_t>::max();  // its client's upper bound
+  std::int64_t native = 0;                // as large as its client's bounds leave it
+  std::int64_t least = 1;                 // its client's lower bound
   bool fixed = false;                     // detail "high": its native size, whatever it takes
   std::vector<std::int64_t> stored = {};  // sizes that need no encoding: an earlier turn had them
 };
@@ -33,7 +31,6 @@ struct StageCosts {
   StageCost prefill;
   double encode_factor = 1;  // real over predicted, now
   double prefill_factor = 1;
-  bool one_device = true;  // the stages take turns on it, so that waits add up
 
   double encode_ms(std::int64_t tokens) const {
     return encode_factor * encode.ms(static_cast<double>(tokens));
@@ -43,13 +40,11 @@ struct StageCosts {
   }
 };
 
-// Work that stands before a request which comes now.
+// Work that stands before a request which comes now. The stages take turns on one device.
 struct StageWaits {
   Nanos encoder = 0;
   Nanos prefill = 0;
-  Nanos of(bool one_device) const {
-    return one_device ? encoder + prefill : std::max(encoder, prefill);
-  }
+  Nanos sum() const { return encoder + prefill; }
 };
 
 struct ClipRequest {
@@ -71,10 +66,9 @@ Nanos predicted_first_token(const StageCosts& costs, const StageWaits& waits,
                             const ClipRequest& request, std::span<const std::int64_t> tokens);
 
 // The largest sizes up to `cap` that are in time, common to all images of the request; the lowest
-// allowed ones when none are. kInvalid when an image's least is over its most.
-Result<ClippedSizes> clip_request(const SizeLadder& ladder, std::int64_t cap,
-                                  const StageCosts& costs, const StageWaits& waits,
-                                  const ClipRequest& request);
+// allowed ones when none are.
+ClippedSizes clip_request(const SizeLadder& ladder, std::int64_t cap, const StageCosts& costs,
+                          const StageWaits& waits, const ClipRequest& request);
 
 // Seconds after which a request that is so late may be tried again; at least 1.
 std::int64_t retry_after_seconds(Nanos late);

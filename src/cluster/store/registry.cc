@@ -46,7 +46,6 @@ void Registry::withdraw(std::function<void()> done) {
 }
 
 void Registry::poll() {
-  ++stats_.polls;
   StoreBatch batch;
   const bool renew = self_ && clock_.now() >= renew_at_;
   if (renew) {

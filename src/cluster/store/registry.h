@@ -33,7 +33,6 @@ struct RegistrySettings {
 
 struct RegistryStats {
   bool up = false;  // the last exchange went well
-  std::uint64_t polls = 0;
   std::uint64_t failures = 0;
   std::uint64_t renewals = 0;
   std::uint64_t refused_records = 0;  // that are none, or of somebody without the key

@@ -78,7 +78,6 @@ Nanos RowStore::limit_of(std::size_t bytes) const {
 
 RowStoreStats RowStore::stats() const {
   RowStoreStats stats = stats_;
-  stats.hit_rate = hit_rate_;
   stats.open = read_circuit_.open();
   stats.reading_bytes = reading_.used();
   stats.writing_bytes = writing_.used();

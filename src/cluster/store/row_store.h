@@ -70,7 +70,6 @@ struct RowStoreStats {
   std::array<std::uint64_t, kPublications> publications{};
   std::map<std::string, std::uint64_t> errors;  // by reason_of()
   double lookup_seconds = 0;                    // of all that were not skipped
-  double hit_rate = 1;                          // of late
   bool open = false;                            // searches are not made for now
   std::size_t reading_bytes = 0;
   std::size_t writing_bytes = 0;

@@ -154,11 +154,11 @@ bool DraftModel::make_room(Ask& ask) {
 }
 
 void DraftModel::guess(std::span<Ask> asks) {
-  stream().record().synchronize();  // the times are of what follows
-  const Nanos begun = clock_.now();
   steps_.clear();
   plan_reading(asks);
   if (parts_.empty()) return;
+  stream().record().synchronize();  // the times are of what follows
+  const Nanos begun = clock_.now();
   read_tokens();
   const auto guesses_more = [&](const Part& part) {
     return part.slot >= 0 && part.ask->count > std::ssize(steps_);

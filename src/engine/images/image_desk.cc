@@ -38,7 +38,7 @@ Result<void> ImageDesk::open(ImageExchange* exchange, bool tower, Hooks hooks) {
 }
 
 void ImageDesk::close(const Error& error) {
-  if (lent_) lent_->fail_all(error);
+  if (lent_) lent_->close(error);
 }
 
 void ImageDesk::count(EngineStats& to) const {

@@ -11,10 +11,13 @@ namespace saccade {
 // --- any thread ---
 
 void LentImages::encode(const Digest& key, std::shared_ptr<const ImageSource> source, Done done) {
+  std::optional<Error> closed;
   {
     const std::lock_guard lock(mutex_);
-    arrivals_.push_back({key, std::move(source), std::move(done), clock_.now()});
+    closed = closed_;
+    if (!closed) arrivals_.push_back({key, std::move(source), std::move(done), clock_.now()});
   }
+  if (closed) return done(key, saccade::fail(*closed));
   wake_();
 }
 
@@ -74,7 +77,11 @@ Result<EncodedImage> LentImages::read(const Job& job, View rows) {
 
 void LentImages::fail(const Digest& key, const Error& error) { end(key, saccade::fail(error)); }
 
-void LentImages::fail_all(const Error& error) {
+void LentImages::close(const Error& error) {
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = error;
+  }
   take([](const Digest&, const std::shared_ptr<const ImageSource>&) {});
   while (!jobs_.empty()) {
     const Digest key = jobs_.begin()->first;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -29,8 +30,8 @@ class LentImages {
       : device_(device), clock_(clock), max_rows_(max_rows), wake_(std::move(wake)) {}
 
   // --- any thread ---
-  // Called once an image, on the engine's thread; kCancelled for one that was let go, and for those
-  // that the engine's end found.
+  // Called once an image, on the engine's thread, or within encode() once the engine has closed;
+  // kCancelled for one that was let go, and for those that the engine's end found.
   using Done = std::function<void(const Digest& key, Result<EncodedImage> image)>;
   // The key is not being encoded for others.
   void encode(const Digest& key, std::shared_ptr<const ImageSource> source, Done done);
@@ -51,7 +52,8 @@ class LentImages {
   // Nothing for a key that nobody wants.
   void publish(const Digest& key, View rows);
   void fail(const Digest& key, const Error& error);
-  void fail_all(const Error& error);
+  // The answer of all that wait, and of all that come from now on.
+  void close(const Error& error);
   void measured(const EncodeCost& cost);
 
  private:
@@ -73,9 +75,10 @@ class LentImages {
   Buffer staging_;
 
   mutable std::mutex mutex_;
-  std::vector<Job> arrivals_;  // guarded by mutex_
-  std::vector<Digest> left_;   // guarded by mutex_
-  EncodeCost cost_;            // guarded by mutex_
+  std::vector<Job> arrivals_;    // guarded by mutex_
+  std::vector<Digest> left_;     // guarded by mutex_
+  EncodeCost cost_;              // guarded by mutex_
+  std::optional<Error> closed_;  // guarded by mutex_
 };
 
 }  // namespace saccade

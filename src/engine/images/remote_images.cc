@@ -49,7 +49,6 @@ std::vector<ImageNews> RemoteImages::take() {
     const auto found = open_.find(news.key);
     if (found == open_.end() || found->second.ticket != news.ticket) return true;
     if (news.kind == ImageNews::Kind::kEncodeHere) {
-      found->second.here = true;
       found->second.digest_wanted = news.digest_wanted;
     } else {
       open_.erase(found);
@@ -80,7 +79,6 @@ void RemoteImages::made_here(const Digest& key, View rows) {
 bool RemoteImages::failed_here(const Digest& key, const Error& error) {
   const auto found = open_.find(key);
   if (found == open_.end()) return false;
-  found->second.here = false;
   exchange_.failed_here(key, found->second.ticket, error);
   return true;
 }

@@ -45,7 +45,6 @@ class RemoteImages {
   struct Wish {
     std::uint64_t ticket = 0;
     std::shared_ptr<const ImageSource> source;
-    bool here = false;  // this process is at it
     bool digest_wanted = false;
   };
   ImageExchange& exchange_;

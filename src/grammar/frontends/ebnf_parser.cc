@@ -160,7 +160,8 @@ class EbnfParser {
       if (take("-1")) high.reset(), open = true;  // as xgrammar prints it
     }
     skip_blank();
-    if (!take("}") || (!low && open)) return refuse(ErrorCode::kInvalid, "bad counts in '{...}'");
+    if (!take("}") || (!low && (open || !high)))
+      return refuse(ErrorCode::kInvalid, "bad counts in '{...}'");
     const std::uint64_t min = low.value_or(0);
     if (min >= kUnbounded || (!open && *high >= kUnbounded)) {
       return refuse(ErrorCode::kTooLarge, "a count over 4294967294");

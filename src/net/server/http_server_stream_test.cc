@@ -287,6 +287,20 @@ TEST(HttpServer, ADroppedResponderIsA500AndADroppedStreamIsCut) {
   EXPECT_THAT(stream, Not(HasSubstr("0\r\n\r\n")));
 }
 
+TEST(HttpServer, AnAnswerAfterAStreamHasBegunCutsIt) {
+  const auto server = serve([](HttpRequest, Responder responder) {
+    responder.start_stream();
+    responder.write("data: 1\n\n");
+    responder.respond({429, "application/json", "{}", {}});
+  });
+  TcpSocket socket = TcpSocket::connect(server->port());
+  ASSERT_TRUE(socket.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n"));
+  const std::string stream = socket.receive_all();  // until the server closes
+  EXPECT_THAT(stream, HasSubstr("data: 1"));
+  EXPECT_THAT(stream, Not(HasSubstr("0\r\n\r\n")));
+  EXPECT_THAT(stream, Not(HasSubstr("429")));
+}
+
 TEST(HttpServer, WriteAllReachesManyStreams) {
   constexpr int kStreams = 200;
   constexpr int kSteps = 50;

@@ -195,6 +195,8 @@ void ServerConnection::refuse(HttpResponse response) {
 }
 
 void ServerConnection::respond(std::uint64_t exchange, HttpResponse response) {
+  // A stream that has begun has no room for another answer: the client must see that it is cut.
+  if (current(exchange, Phase::kStreaming)) return close();
   if (!current(exchange, Phase::kHandler)) return;
   phase_ = Phase::kFlushing;
   if (last_answer()) keep_alive_ = false;

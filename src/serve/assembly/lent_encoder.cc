@@ -113,8 +113,8 @@ std::size_t LentEncoder::unfinished() {
 void LentEncoder::stop(std::chrono::seconds limit) {
   if (std::exchange(stopped_, true)) return;
   if (server_) server_->stop(std::chrono::nanoseconds(limit).count());
-  thread_->call([this] { desk_.reset(); });
   thread_->stop();
+  desk_.reset();
 }
 
 // --- the desk's thread ---
@@ -151,7 +151,7 @@ void LentEncoder::make(Job job) {
 
 void LentEncoder::let_go(const Digest& key) { images_.let_go(key); }
 
-cluster::ImageMaker::Load LentEncoder::load() const { return {0, images_.cost()}; }
+EncodeCost LentEncoder::cost() const { return images_.cost(); }
 
 void LentEncoder::write_metrics(MetricsText& page) {
   cluster::DeskStats stats;

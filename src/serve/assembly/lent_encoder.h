@@ -46,7 +46,7 @@ class LentEncoder final : public Drainable, private cluster::ImageMaker {
               const Clock& clock, const cluster::Greeting& self);
   void make(Job job) override;
   void let_go(const Digest& key) override;
-  Load load() const override;
+  EncodeCost cost() const override;
   Result<RebuiltImage> rebuild(Job& job) const;
 
   const ServeSettings& settings_;

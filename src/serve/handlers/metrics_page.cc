@@ -98,11 +98,6 @@ void tokens_and_requests(MetricsText& page, const EngineStats& s) {
                count(s.prefix_cache_queries));
   page.counter("vllm:prefix_cache_hits_total", "Tokens found in the prefix cache.",
                count(s.prefix_cache_hits));
-  for (std::size_t group = 0; group < s.prefix_hit_tokens_by_group.size(); ++group) {
-    page.counter("saccade:prefix_hit_tokens_total",
-                 "Tokens that each layer group alone would have given.",
-                 count(s.prefix_hit_tokens_by_group[group]), {{"group", std::to_string(group)}});
-  }
   page.counter("vllm:mm_cache_queries_total", "Images looked up in the embedding store.",
                count(s.mm_cache_queries));
   page.counter("vllm:mm_cache_hits_total", "Images found in the embedding store.",

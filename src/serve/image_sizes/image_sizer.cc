@@ -192,24 +192,22 @@ Result<void> ImageSizer::by_level(std::span<ImageToSize> images, const SizingReq
   const Nanos now = clock_.now();
   std::vector<cluster::SizeAsk> asks;
   std::vector<Digest> names;
-  std::vector<const Stored*> known;
   for (const ImageToSize& image : images) {
     names.push_back(clipped_name(image.content, request.cache_salt));
-    known.push_back(stored(names.back()));
-    TRY(cluster::SizeAsk asked, ask(image, known.back()));
+    TRY(cluster::SizeAsk asked, ask(image, stored(names.back())));
     level_.saw(asked.native);
     asks.push_back(std::move(asked));
   }
   cluster::StageWaits before = waits();
-  level_.update(before.of(costs_.one_device));
+  level_.update(before.sum());
   for (const std::int64_t tokens : request.other_encodes)
     before.encoder += static_cast<Nanos>(costs_.encode_ms(tokens) * 1e6);
 
   cluster::ClipRequest clip{asks, request.text_tokens, std::max<Nanos>(0, now - request.arrival),
                             request.target.value_or(settings_.ttft_target)};
   for (const std::int64_t tokens : request.other_encodes) clip.text_tokens += tokens;
-  TRY(const cluster::ClippedSizes sizes,
-      cluster::clip_request(level_.ladder(), level_.cap(), costs_, before, clip));
+  const cluster::ClippedSizes sizes =
+      cluster::clip_request(level_.ladder(), level_.cap(), costs_, before, clip);
   sized.predicted = sizes.predicted;
   if (!sizes.in_time) {
     if (settings_.refuse_late) {
@@ -225,8 +223,9 @@ Result<void> ImageSizer::by_level(std::span<ImageToSize> images, const SizingReq
   for (std::size_t i = 0; i < images.size(); ++i) {
     const std::int64_t tokens = sizes.tokens[i];
     Bound bound{tokens, tokens < asks[i].native ? std::optional(tokens) : std::nullopt};
-    if (known[i] != nullptr) {
-      for (const Bound& earlier : known[i]->sizes) {
+    // Looked up again: remember() may have dropped it for an image before.
+    if (const Stored* known = stored(names[i])) {
+      for (const Bound& earlier : known->sizes) {
         if (earlier.tokens != tokens) continue;
         bound = earlier;
         is_stored[i] = true;
@@ -336,7 +335,7 @@ void ImageSizer::observe(const EngineStats& stats) {
 void ImageSizer::tick() {
   const std::lock_guard lock(mutex_);
   forget_done();
-  level_.update(waits().of(costs_.one_device));
+  level_.update(waits().sum());
 }
 
 ImageSizeStats ImageSizer::stats() const {

@@ -227,6 +227,22 @@ TEST(ImageSizer, ATurnUsesTheSizeOfTheOneBefore) {
   EXPECT_LT(sizer.size(sizer.image(3082, 2048, 7), other), 6000);
 }
 
+// The first of them takes the place of the second, which is known until then.
+TEST(ImageSizer, ARequestMayBringMoreImagesThanAreRemembered) {
+  const auto processor = published("qwen2_5_vl");
+  VirtualClock clock;
+  ImageSizer sizer(settings("dynamic"), *processor, costs(), 0, clock);
+  const auto size = [&](std::vector<ImageToSize> images) {
+    SizingRequest request;
+    request.arrival = clock.now();
+    SizedRequest sized;
+    const auto done = sizer.size(images, request, sized);
+    EXPECT_TRUE(done) << done.error().message;
+  };
+  size({image_of(*processor, 640, 480, 1)});
+  size({image_of(*processor, 640, 480, 2), image_of(*processor, 640, 480, 1)});
+}
+
 TEST(ImageSizer, WhatIsTooLateIsRefusedOrCounted) {
   ImageSizeSettings chosen = settings("dynamic");
   Sizer accepting(chosen);

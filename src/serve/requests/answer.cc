@@ -203,7 +203,7 @@ void Answer::fail(const Delta& delta, std::vector<net::StreamWrite>& writes) {
   }
   net::HttpResponse response{api::kind_of(error.code).status, "application/json",
                              api::error_body(error, form_.errors), form_.headers};
-  if (error.code == ErrorCode::kUnavailable) response.headers.emplace_back("Retry-After", "1");
+  if (api::kind_of(error.code).retry) response.headers.emplace_back("Retry-After", "1");
   responder_.respond(std::move(response));
 }
 

@@ -1,6 +1,6 @@
-// An answer's choices on their way into the engine. Unless all are taken nothing of the answer is
-// sent: those that were taken are cancelled, and their ends are not waited for. Also where memory
-// ends in the middle.
+// An answer's choices on their way into the engine. Unless all are taken, those that were are
+// cancelled, and their ends are not waited for: the client gets an error, or where a choice has
+// begun to stream by then, a connection that is closed. Also where memory ends in the middle.
 #pragma once
 
 #include <atomic>

@@ -35,7 +35,7 @@ class EncoderMachine final : public cluster::ImageMaker, public cluster::Request
 
   void make(Job job) override;
   void let_go(const Digest& key) override;
-  Load load() const override { return {0, queue_->cost()}; }
+  EncodeCost cost() const override { return queue_->cost(); }
   void accepted(cluster::CallId call, const cluster::Accepted& said) override {
     net_.accepted(call, said);
   }

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
+#include <cstring>
 #include <functional>
+#include <set>
 #include <string>
 
+#include "base/hash.h"
 #include "text/jinja/builtins/globals.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/syntax/parser.h"
@@ -253,6 +256,43 @@ TEST(JinjaLimitsEdge, SourceMustBeUtf8) {
   EXPECT_FALSE(render("\xFF"));
   EXPECT_FALSE(render("{{ '\xED\xA0\x80' }}"));
   EXPECT_EQ(*render("{{ '\xC3\xA9' }}"), "\xC3\xA9");
+}
+
+// mix64() backwards.
+std::uint64_t unmixed(std::uint64_t x) {
+  const auto inverse = [](std::uint64_t odd) {  // of a product, by Newton's steps
+    std::uint64_t found = odd;
+    for (int i = 0; i < 6; ++i) found *= 2 - odd * found;
+    return found;
+  };
+  const auto unshifted = [](std::uint64_t y, int bits) {
+    std::uint64_t found = y;
+    for (int i = 0; i < 64; i += bits) found = y ^ (found >> bits);
+    return found;
+  };
+  x = unshifted(x, 31) * inverse(0x94d049bb133111ebULL);
+  x = unshifted(x, 27) * inverse(0xbf58476d1ce4e5b9ULL);
+  return unshifted(x, 30);
+}
+
+// A client could send a dictionary of keys that all have one hash, and look-ups would take the
+// square of their number. It cannot know the hash that is used.
+TEST(JinjaKeys, KeysOfOneHashWithoutItsSeedAreKeysOfMany) {
+  const auto key = [](std::uint64_t first) {  // 16 bytes, the second eight made to fit the first
+    const std::uint64_t state = hash_combine(hash_combine(0, 16), first);
+    const std::uint64_t second = unmixed(unmixed(7) - 0x9e3779b97f4a7c15ULL - state);
+    std::string bytes(16, '\0');
+    std::memcpy(bytes.data(), &first, 8);
+    std::memcpy(bytes.data() + 8, &second, 8);
+    return bytes;
+  };
+  RenderState state({}, 0);
+  std::set<std::uint64_t> seen;
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    ASSERT_EQ(hash64(key(i)), hash64(key(0)));
+    seen.insert(hash(state, state.string(key(i))).value_or(0));
+  }
+  EXPECT_EQ(seen.size(), 100u);
 }
 
 }  // namespace

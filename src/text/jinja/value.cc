@@ -4,6 +4,7 @@
 #include <bit>
 #include <boost/json/array.hpp>
 #include <cmath>
+#include <random>
 
 #include "base/hash.h"
 #include "text/jinja/state.h"
@@ -13,6 +14,14 @@ namespace saccade::jinja {
 namespace {
 
 constexpr std::size_t kIndexed = 8;  // a dict of up to this many entries is searched in order
+
+// Of a string as a key. Seeded by chance, once a process: clients choose the keys, and must not be
+// able to choose ones of one hash.
+std::uint64_t hash_of(std::string_view key) {
+  static const std::uint64_t seed =
+      (std::uint64_t{std::random_device()()} << 32) | std::random_device()();
+  return hash64(key, seed);
+}
 
 tl::unexpected<Error> not_ordered(const Value& a, const Value& b, std::string_view sign) {
   return fail(ErrorCode::kInvalid, "'{}' not supported between instances of '{}' and '{}'", sign,
@@ -157,7 +166,7 @@ const Value* Dict::find(std::string_view key) const {
   const auto same = [&](const Value& other) -> Result<bool> {
     return other.is_string() && other.view() == key;
   };
-  const Entry* entry = *look_up(hash64(key), same);
+  const Entry* entry = *look_up(hash_of(key), same);
   return entry ? &entry->value : nullptr;
 }
 
@@ -285,7 +294,7 @@ Result<int> compare(RenderState& state, const Value& a, const Value& b, std::str
 }
 
 Result<std::uint64_t> hash(RenderState& state, const Value& value) {
-  if (value.is_string()) return hash64(value.view());
+  if (value.is_string()) return hash_of(value.view());
   TRY_DO(state.charge());
   switch (value.kind()) {
     case Kind::kNone:

@@ -175,7 +175,7 @@ Result<DeliveryFields> take_delivery(Fields& fields) {
 }
 
 Result<void> take_queue_fields(Fields& fields, DeliveryFields& d) {
-  TRY(const auto priority, fields.integer("priority"));
+  TRY(const auto priority, fields.integer("priority", -limits::kMaxPriority, limits::kMaxPriority));
   d.priority = priority.value_or(0);
   TRY(auto salt, fields.text("cache_salt"));
   if (salt && salt->empty())
