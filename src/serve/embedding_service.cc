@@ -223,13 +223,13 @@ std::string EmbeddingService::metrics() const {
   MetricsText page(settings_.served_model_name.front());
   page.gauge("vllm:num_requests_running", "Texts in the running batch.",
              static_cast<double>(s.running));
-  page.gauge("vllm:num_requests_waiting", "Texts that wait, requests being prepared included.",
+  page.gauge("vllm:num_requests_waiting", "Texts waiting, including requests being prepared.",
              static_cast<double>(s.waiting) + static_cast<double>(router_.preparing()));
-  page.counter("vllm:prompt_tokens_total", "Tokens that were embedded.",
+  page.counter("vllm:prompt_tokens_total", "Tokens embedded.",
                static_cast<double>(s.prompt_tokens));
-  page.counter("saccade:embedded_texts_total", "Texts that were embedded.",
-               static_cast<double>(s.sequences));
-  page.counter("saccade:steps_total", "Forwards of the encoder.", static_cast<double>(s.steps));
+  page.counter("saccade:embedded_texts_total", "Texts embedded.", static_cast<double>(s.sequences));
+  page.counter("saccade:steps_total", "Forward passes of the encoder.",
+               static_cast<double>(s.steps));
   page.counter("saccade:requests_rejected_total", "Requests refused because the queue was full.",
                static_cast<double>(s.rejections));
   return page.text();

@@ -419,20 +419,21 @@ net::HttpResponse Forwarder::metrics() const {
     value(name, "", static_cast<double>(number));
   };
   counter("requests_total", "Requests from clients.", counters_.requests);
-  line("answers_total", "counter", "Answers to clients, by hundreds of the status.");
+  line("answers_total", "counter", "Answers to clients, by class of status code.");
   for (int i = 1; i < 6; ++i)
     value("answers_total", fmt::format("{{code=\"{}xx\"}}", i),
           static_cast<double>(counters_.answers[i]));
-  counter("retries_total", "Attempts after the first.", counters_.retries);
-  counter("retries_denied_total", "Attempts that the retry budget did not have.",
+  counter("retries_total", "Retries.", counters_.retries);
+  counter("retries_denied_total", "Retries that the retry budget did not allow.",
           counters_.retries_denied);
-  counter("answers_cut_total", "Answers that broke off behind their first byte.", counters_.cut);
-  counter("clients_left_total", "Clients that went away before their answer's end.",
+  counter("answers_cut_total", "Answers that broke off after their first byte.", counters_.cut);
+  counter("clients_left_total", "Clients that disconnected before the end of their answer.",
           counters_.left);
-  counter("no_server_total", "Requests for which no server was left.", counters_.no_server);
-  counter("handling_seconds_total", "Time from requests' last bytes to their way to a server.",
+  counter("no_server_total", "Requests for which no server was available.", counters_.no_server);
+  counter("handling_seconds_total",
+          "Seconds between receiving requests and sending them to a server.",
           counters_.added_seconds);
-  line("held_bytes", "gauge", "Bytes of bodies on their way.");
+  line("held_bytes", "gauge", "Bytes of request bodies in memory.");
   value("held_bytes", "", static_cast<double>(held_bytes_.used()));
   const auto each = [&](std::string_view name, std::string_view type, std::string_view help,
                         auto number) {
@@ -444,15 +445,15 @@ net::HttpResponse Forwarder::metrics() const {
     }
   };
   using Pd = PdTable::Pd;
-  each("server_usable", "gauge", "Whether a server gets new requests.",
+  each("server_usable", "gauge", "1 for a server that gets new requests.",
        [](const Pd& pd) { return pd.state == PdState::kUsable ? 1 : 0; });
-  each("server_requests", "gauge", "Requests at a server.",
+  each("server_requests", "gauge", "Requests in progress at a server.",
        [](const Pd& pd) { return pd.requests; });
-  each("server_work_tokens", "gauge", "Prompt tokens at a server, as predicted.",
+  each("server_work_tokens", "gauge", "Predicted prompt tokens in progress at a server.",
        [](const Pd& pd) { return pd.work; });
-  each("server_requests_total", "counter", "Attempts at a server.",
+  each("server_requests_total", "counter", "Requests sent to a server, retries included.",
        [](const Pd& pd) { return pd.given; });
-  each("server_failures_total", "counter", "Attempts and probes that failed.",
+  each("server_failures_total", "counter", "Requests to a server and health probes that failed.",
        [](const Pd& pd) { return pd.failures; });
   text += more;
   return {200, "text/plain; version=0.0.4; charset=utf-8", std::move(text), {}};

@@ -50,11 +50,12 @@ std::string registry_metrics(SharedStore& store) {
   return fmt::format(
       "# HELP saccade:registry_up 1 while the registry answers.\n"
       "# TYPE saccade:registry_up gauge\nsaccade:registry_up {}\n"
-      "# HELP saccade:registry_nodes Other processes, as last heard.\n"
+      "# HELP saccade:registry_nodes Other processes in the registry.\n"
       "# TYPE saccade:registry_nodes gauge\nsaccade:registry_nodes {}\n"
-      "# HELP saccade:registry_failures_total Exchanges with the registry that failed.\n"
+      "# HELP saccade:registry_failures_total Failed requests to the registry.\n"
       "# TYPE saccade:registry_failures_total counter\nsaccade:registry_failures_total {}\n"
-      "# HELP saccade:registry_refused_records_total Records that are none, or of strangers.\n"
+      "# HELP saccade:registry_refused_records_total Registry records ignored: malformed, or not "
+      "signed with the cluster's key.\n"
       "# TYPE saccade:registry_refused_records_total counter\n"
       "saccade:registry_refused_records_total {}\n",
       stats.up ? 1 : 0, stats.nodes.size(), stats.failures, stats.refused_records);

@@ -167,35 +167,38 @@ void ClusterStore::write_metrics(MetricsText& page) {
     if (role != roles.end()) ++role->second;
   }
   for (const auto& [role, count] : roles)
-    page.gauge("saccade:registry_nodes", "Other processes, as last heard.", count,
+    page.gauge("saccade:registry_nodes", "Other processes in the registry.", count,
                {{"role", role}});
-  page.counter("saccade:registry_failures_total", "Exchanges with the registry that failed.",
+  page.counter("saccade:registry_failures_total", "Failed requests to the registry.",
                number(registry.failures));
-  page.counter("saccade:registry_renewals_total", "Leases of this process that were renewed.",
-               number(registry.renewals));
-  page.counter("saccade:registry_refused_records_total", "Records that are none, or of strangers.",
+  page.counter("saccade:registry_renewals_total",
+               "Renewals of this process's lease in the registry.", number(registry.renewals));
+  page.counter("saccade:registry_refused_records_total",
+               "Registry records ignored: malformed, or not signed with the cluster's key.",
                number(registry.refused_records));
   if (!stats.rows) return;
   const cluster::RowStoreStats& rows = *stats.rows;
   for (std::size_t i = 0; i < rows.lookups.size(); ++i)
-    page.counter("saccade:store_lookups_total", "Searches for an image's rows, by how they ended.",
-                 number(rows.lookups[i]),
+    page.counter("saccade:store_lookups_total",
+                 "Lookups of image embeddings in the store, by result.", number(rows.lookups[i]),
                  {{"result", std::string(name_of(static_cast<cluster::Lookup>(i)))}});
-  page.counter("saccade:store_lookup_seconds_total", "What those took that were not skipped.",
-               rows.lookup_seconds);
+  page.counter("saccade:store_lookup_seconds_total",
+               "Seconds spent in lookups that were not skipped.", rows.lookup_seconds);
   for (std::size_t i = 0; i < rows.publications.size(); ++i)
-    page.counter("saccade:store_publications_total", "Images whose rows were to be stored.",
+    page.counter("saccade:store_publications_total", "Image embeddings to be stored, by result.",
                  number(rows.publications[i]),
                  {{"result", std::string(name_of(static_cast<cluster::Publication>(i)))}});
   for (const auto& [reason, count] : rows.errors)
-    page.counter("saccade:store_errors_total", "What went wrong at the store.", number(count),
+    page.counter("saccade:store_errors_total", "Errors of the store, by reason.", number(count),
                  {{"reason", reason}});
-  page.gauge("saccade:store_open_circuit", "1 while the store is left alone because it failed.",
+  page.gauge("saccade:store_open_circuit", "1 while the store is not used because it failed.",
              rows.open ? 1 : 0);
-  page.gauge("saccade:store_bytes", "Of rows on their way.", number(rows.reading_bytes),
-             {{"way", "here"}});
-  page.gauge("saccade:store_bytes", "Of rows on their way.", number(rows.writing_bytes),
-             {{"way", "there"}});
+  page.gauge("saccade:store_bytes",
+             "Bytes of image embeddings being read from the store (here) or written to it (there).",
+             number(rows.reading_bytes), {{"way", "here"}});
+  page.gauge("saccade:store_bytes",
+             "Bytes of image embeddings being read from the store (here) or written to it (there).",
+             number(rows.writing_bytes), {{"way", "there"}});
 }
 
 }  // namespace saccade::serve

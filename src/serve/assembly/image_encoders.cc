@@ -63,44 +63,46 @@ void write_metrics(cluster::EmbeddingExchange& exchange, MetricsText& page) {
   const cluster::ItemStats& items = stats.items;
   const auto number = [](auto n) { return static_cast<double>(n); };
   for (std::size_t i = 0; i < items.items.size(); ++i)
-    page.counter("saccade:exchange_images_total", "Images whose rows are here, by where from.",
-                 number(items.items[i]),
+    page.counter("saccade:exchange_images_total",
+                 "Images whose embeddings have arrived, by source.", number(items.items[i]),
                  {{"source", std::string(cluster::name_of(static_cast<cluster::Source>(i)))}});
   for (std::size_t i = 0; i < items.failures.size(); ++i)
-    page.counter("saccade:exchange_failures_total", "Askings of encoders that failed, by why.",
+    page.counter("saccade:exchange_failures_total", "Encode requests that failed, by reason.",
                  number(items.failures[i]),
                  {{"reason", std::string(cluster::name_of(static_cast<cluster::Failure>(i)))}});
-  page.counter("saccade:exchange_wanted_total", "Images that were wanted.", number(items.wanted));
-  page.counter("saccade:exchange_unwanted_total", "Images that were let go before they were ready.",
-               number(items.unwanted));
+  page.counter("saccade:exchange_wanted_total", "Images whose embeddings were needed.",
+               number(items.wanted));
+  page.counter("saccade:exchange_unwanted_total",
+               "Images dropped before their embeddings were ready.", number(items.unwanted));
   page.counter("saccade:exchange_lost_total", "Images that ended in an error.",
                number(items.failed));
-  page.counter("saccade:exchange_stale_total", "Answers to what nobody asked any more.",
+  page.counter("saccade:exchange_stale_total", "Answers to encode requests that had ended already.",
                number(items.stale));
-  page.counter("saccade:embedding_mismatch_total", "Rows of one image that differ.",
-               number(items.mismatches));
-  page.counter("saccade:embedding_verified_total", "Rows of others that were made again here.",
-               number(items.verified));
+  page.counter("saccade:embedding_mismatch_total",
+               "Embeddings of one image that differ between processes.", number(items.mismatches));
+  page.counter("saccade:embedding_verified_total",
+               "Embeddings from encoders that were computed again here.", number(items.verified));
   page.counter("saccade:exchange_away_total",
-               "Askings of another encoder than where an image belongs, because it is sooner.",
+               "Encode requests sent to another encoder than the image's own because it was "
+               "predicted to be faster.",
                number(items.away));
-  page.counter("saccade:exchange_hedges_total", "Second askings beside one that was late.",
-               number(items.hedges));
-  page.counter("saccade:exchange_hedge_wins_total", "Of them, those that were first.",
-               number(items.hedge_wins));
-  page.gauge("saccade:exchange_open_images", "Images that are wanted and not here.",
+  page.counter("saccade:exchange_hedges_total", "Hedged encode requests.", number(items.hedges));
+  page.counter("saccade:exchange_hedge_wins_total",
+               "Hedged encode requests that were answered first.", number(items.hedge_wins));
+  page.gauge("saccade:exchange_open_images", "Images waiting for their embeddings.",
              number(stats.open));
-  page.gauge("saccade:exchange_receiving_bytes", "Bytes of rows on their way.",
+  page.gauge("saccade:exchange_receiving_bytes", "Bytes of image embeddings being received.",
              number(stats.receiving_bytes));
   for (const auto& encoder : stats.encoders)
-    page.gauge("saccade:encoder_up", "1 for an encoder that is asked.",
+    page.gauge("saccade:encoder_up", "1 for an encoder that is in use.",
                encoder.state == "up" ? 1 : 0,
                {{"encoder", encoder.name}, {"state", encoder.state}});
   for (const auto& encoder : stats.encoders)
-    page.gauge("saccade:encoder_backlog_seconds", "Until an encoder would begin a new image.",
+    page.gauge("saccade:encoder_backlog_seconds",
+               "Predicted seconds until an encoder would begin a new image.",
                encoder.backlog_ms / 1e3, {{"encoder", encoder.name}});
   for (const auto& encoder : stats.encoders)
-    page.gauge("saccade:encoder_open_images", "Images that an encoder has been asked for.",
+    page.gauge("saccade:encoder_open_images", "Encode requests in progress at an encoder.",
                number(encoder.open), {{"encoder", encoder.name}});
 }
 

@@ -169,22 +169,29 @@ void LentEncoder::write_metrics(MetricsText& page) {
     backlog = desk_->report("").backlog_ms;
   });
   const auto number = [](auto n) { return static_cast<double>(n); };
-  page.gauge("saccade:lent_calls", "Images that others wait for.", number(calls));
-  page.gauge("saccade:lent_images", "Images that are being encoded for others.", number(images));
-  page.gauge("saccade:lent_backlog_seconds", "Until a new image would begin.", backlog / 1e3);
-  page.gauge("saccade:lent_media_bytes", "Bytes of images that wait to be encoded.", number(media));
-  page.gauge("saccade:lent_row_bytes", "Bytes of rows: being made, sent and kept.", number(rows));
-  page.counter("saccade:lent_orders_total", "Images that were asked for.", number(stats.orders));
-  page.counter("saccade:lent_cached_total", "Of them, answered with rows that were there.",
+  page.gauge("saccade:lent_calls", "Encode requests of other servers in progress.", number(calls));
+  page.gauge("saccade:lent_images", "Images being encoded for other servers.", number(images));
+  page.gauge("saccade:lent_backlog_seconds",
+             "Predicted seconds until a new image would be encoded.", backlog / 1e3);
+  page.gauge("saccade:lent_media_bytes", "Bytes of images waiting to be encoded for other servers.",
+             number(media));
+  page.gauge("saccade:lent_row_bytes",
+             "Bytes of image embeddings being computed, sent and cached for other servers.",
+             number(rows));
+  page.counter("saccade:lent_orders_total", "Encode requests from other servers.",
+               number(stats.orders));
+  page.counter("saccade:lent_cached_total", "Encode requests answered from the cache.",
                number(stats.cached));
-  page.counter("saccade:lent_joined_total", "Of them, joined an encode that another asked for.",
+  page.counter("saccade:lent_joined_total",
+               "Encode requests that joined one in progress for the same image.",
                number(stats.joined));
-  page.counter("saccade:lent_made_total", "Encodes that ended well.", number(stats.made));
-  page.counter("saccade:lent_let_go_total", "Encodes that nobody waited for any more.",
-               number(stats.let_go));
-  page.counter("saccade:lent_sent_total", "Images whose rows were sent.", number(stats.sent));
+  page.counter("saccade:lent_made_total", "Images encoded for other servers.", number(stats.made));
+  page.counter("saccade:lent_let_go_total",
+               "Encodes stopped because no server waited for them any more.", number(stats.let_go));
+  page.counter("saccade:lent_sent_total", "Encode requests whose image embeddings were sent.",
+               number(stats.sent));
   for (const auto& [reason, count] : stats.refused)
-    page.counter("saccade:lent_refused_total", "Images that were refused, by why.", number(count),
+    page.counter("saccade:lent_refused_total", "Encode requests refused, by reason.", number(count),
                  {{"reason", reason}});
 }
 

@@ -24,16 +24,16 @@ std::string EncoderService::metrics() const {
   const auto number = [](auto n) { return static_cast<double>(n); };
   page.counter("saccade:encoder_runs_total", "Encoder batches run.", number(stats.encoder.runs));
   page.counter("saccade:images_encoded_total", "Images encoded.", number(stats.encoder.images));
-  page.counter("saccade:images_failed_total", "Images that were given up.",
+  page.counter("saccade:images_failed_total", "Images that could not be encoded.",
                number(stats.encoder.failed));
   page.counter("saccade:images_decoded_total", "Images decoded.", number(stats.images_decoded));
-  page.counter("saccade:encoder_tokens_computed_total", "Embedding rows made.",
+  page.counter("saccade:encoder_tokens_computed_total", "Image tokens encoded.",
                number(stats.encoder.rows));
-  page.gauge("saccade:encoder_queue_images", "Images that wait for the encoder.",
+  page.gauge("saccade:encoder_queue_images", "Images waiting for the encoder.",
              number(stats.images_waiting));
-  page.gauge("saccade:images_loading", "Images that are wanted and not yet decoded.",
+  page.gauge("saccade:images_loading", "Images requested and not decoded yet.",
              number(stats.images_loading));
-  page.gauge("saccade:pixel_bytes", "Bytes of images between decoding and encoding.",
+  page.gauge("saccade:pixel_bytes", "Bytes of decoded images that are not encoded yet.",
              number(stats.pixel_bytes));
   lent_.write_metrics(page);
   if (store_ != nullptr) store_->write_metrics(page);
