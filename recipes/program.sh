@@ -1,4 +1,4 @@
-# Sourced by the recipes: $SACCADE is the program, by itself `saccade` of the PATH, else that of build/release beside this folder.
+# Sourced by the recipes: $SACCADE is the program (default: `saccade` of the PATH, else that of build/release beside this folder).
 built=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)/build/release
 if [ -x "$built/saccade" ]; then PATH=$PATH:$built; fi
 unset built

@@ -11,7 +11,7 @@ serve_flags=("$@")
 saccade=${SACCADE:-saccade}
 keys=${SACCADE_KEYS:-$HOME/.saccade}
 port=${SACCADE_PORT:-8080} pd_port=${SACCADE_PD_PORT:-8000} encoder_port=${SACCADE_ENCODER_PORT:-7100}
-drain=25  # seconds for running answers; less than Slurm's KillWait, 30 by itself
+drain=25  # seconds for running answers; less than Slurm's KillWait, default 30
 logs=${SLURM_SUBMIT_DIR:-.}/saccade-$SLURM_JOB_ID
 say() { printf '%(%T)T %s\n' -1 "$*"; }
 die() { say "$*"; exit 1; }

@@ -86,7 +86,7 @@ class Server:
         return self
 
     def stop(self, timeout: float = 40.0) -> None:
-        """Running answers may end (drain_seconds, 30 by itself); what is left after TIMEOUT seconds is killed."""
+        """Running answers may end (drain_seconds, default 30); what is left after TIMEOUT seconds is killed."""
         if self._end is not None and self._end.detach() is not None:
             assert self._process is not None and self._guard is not None
             _end(os.getpid(), self._process, self._guard, timeout)

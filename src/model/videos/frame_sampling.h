@@ -41,7 +41,7 @@ class FrameSampling {
  public:
   FrameSampling() = default;
   // Reads fps, num_frames (not with kTimes), min_frames, max_frames and, with kTimes, max_duration
-  // (300 seconds by itself); with kSeconds max_num_frames alone, and no stack_frames over 1
+  // (default: 300 seconds); with kSeconds max_num_frames alone, and no stack_frames over 1
   // (kUnsupported); `own` are the family's where the file is silent, of fps and num_frames
   // where it has neither (kInner: each). `depth`: frames of a group. kInvalid names the member that
   // is out of range.
