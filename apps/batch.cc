@@ -100,13 +100,15 @@ void add_batch(CLI::App& app, int& exit_code) {
       "batch", "answer a file of requests (OpenAI's batch JSONL) without a server");
   cmd->alias("run-batch");
   cmd->add_option("input,-i,--input-file", flags->files.input,
-                  "JSONL: custom_id, method, url and body a line")
+                  "JSONL file: a request per line, with custom_id, method, url and body")
       ->required();
-  cmd->add_option("-o,--output,--output-file", flags->files.output,
-                  "JSONL: an answer a line, as they come; what is there is not asked again")
+  cmd->add_option(
+         "-o,--output,--output-file", flags->files.output,
+         "JSONL file to append an answer per line to; requests that it has already are skipped")
       ->required();
-  cmd->add_flag("--disable-tqdm", flags->no_progress, "no progress line");
+  cmd->add_flag("--disable-tqdm", flags->no_progress, "show no progress line");
   add_offline_flags(*cmd, flags->server);
+  add_log_flags(*cmd, flags->server);
   add_vllm_flags(*cmd, *seen);
   cmd->callback([flags, seen, &exit_code] {
     for (const std::string& refusal : seen->refusals) log::error("{}", refusal);

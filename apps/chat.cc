@@ -49,21 +49,23 @@ void add_chat(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<ChatFlags>();
   chat::ChatSettings& s = flags->settings;
   CLI::App* cmd = app.add_subcommand("chat", "talk to a server on the terminal, with images");
-  cmd->add_option(
-      "server", flags->where,
-      "where it is, http://127.0.0.1:8000 by itself; or the name of a model of that one");
-  cmd->add_option("--model", s.model, "name; the server's first when not given");
-  cmd->add_option("--image", s.images, "file or URL that goes with the first question")
+  cmd->add_option("server", flags->where,
+                  "URL of the server, or the name of a model of http://127.0.0.1:8000")
+      ->default_str("http://127.0.0.1:8000");
+  cmd->add_option("--model", s.model, "model to talk to")->default_str("the server's first");
+  cmd->add_option("--image", s.images, "image to send with the first question: a file or a URL")
       ->expected(1, -1);
   cmd->add_option("--system", s.system, "system message");
   cmd->add_option("--set", flags->fields,
-                  "NAME=VALUE, a field of every request: temperature=0, max_tokens=64")
+                  "NAME=VALUE: field to set in every request, e.g. temperature=0 max_tokens=64")
       ->expected(1, -1);
-  cmd->add_option("--api-key", s.api_key, "also SACCADE_API_KEY, OPENAI_API_KEY");
+  cmd->add_option("--api-key", s.api_key,
+                  "API key of the server (also SACCADE_API_KEY, OPENAI_API_KEY)");
   cmd->add_flag("!--no-preview", s.previews,
-                "no pictures, also where the terminal has sixel or kitty's graphics");
+                "do not show images in the terminal, even if it can (sixel or kitty's graphics)");
   cmd->add_flag("--insecure", flags->insecure, "do not verify the server's certificate");
-  cmd->add_option("--ca-file", s.ca_file, "PEM file of trusted certificates");
+  cmd->add_option("--ca-file", s.ca_file,
+                  "PEM file of the authorities whose certificates are trusted");
   cmd->callback([flags, &exit_code] {
     const auto done = run_chat(*flags);
     if (!done) std::fprintf(stderr, "saccade chat: %s\n", done.error().message.c_str());

@@ -59,10 +59,11 @@ void add_doctor(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<DoctorFlags>();
   CLI::App* cmd = app.add_subcommand(
       "doctor", "what this machine gives a server, what is slow about it, and why");
-  cmd->add_option("--port", flags->port, "looked at whether it is free")
+  cmd->add_option("--port", flags->port, "port to check for being free")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
-  cmd->add_flag("--json", flags->json, "a list of {section, name, value, verdict, advice}");
+  cmd->add_flag("--json", flags->json,
+                "print JSON: a list of {section, name, value, verdict, advice}");
   cmd->callback([flags, &exit_code] {
     const std::vector<Finding> findings = check_machine(flags->port);
     std::fputs((flags->json ? findings_json(findings) : findings_text(findings)).c_str(), stdout);

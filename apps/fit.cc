@@ -186,10 +186,10 @@ void add_fit(CLI::App& app, int& exit_code) {
   CLI::App* cmd = app.add_subcommand(
       "fit", "which models this machine holds, in which precision, and how fast it would answer");
   cmd->add_option("MODEL", flags->models,
-                  "folders of checkpoints, or ORG/NAME in the Hugging Face cache; without one all "
-                  "published sizes of the families that take images");
-  cmd->add_flag("--text", flags->text, "without MODEL: families that take no images too");
-  cmd->add_flag("--json", flags->json, "the same for programs");
+                  "checkpoints: folders, or ORG/NAME in the Hugging Face cache; without any: all "
+                  "published sizes of the families with vision");
+  cmd->add_flag("--text", flags->text, "without MODEL, list text-only families too");
+  cmd->add_flag("--json", flags->json, "print JSON");
   cmd->callback([flags, &exit_code] {
     const Result<void> done = fit(*flags);
     if (!done) std::fprintf(stderr, "saccade fit: %s\n", done.error().message.c_str());

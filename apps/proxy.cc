@@ -8,6 +8,7 @@
 #include "apps/cluster_commands.h"
 #include "apps/flags/choice_flag.h"
 #include "apps/flags/duration_flag.h"
+#include "apps/flags/size_flag.h"
 #include "base/log.h"
 
 namespace saccade {
@@ -50,51 +51,63 @@ void add_proxy(CLI::App& app, int& exit_code) {
   CLI::App* cmd = app.add_subcommand("proxy", "one address for several servers of the OpenAI API");
   cmd->add_option("--pd", s.pds, "URLs of the servers, separated by commas")->delimiter(',');
   cmd->add_option("--registry", s.registry,
-                  "redis://[:password@]HOST:PORT[/DATABASE] or unix:///PATH of a Redis or Valkey "
-                  "where servers say that they are there");
+                  "Redis or Valkey through which servers are found: "
+                  "redis://[:password@]HOST:PORT[/DATABASE] or unix:///PATH");
   cmd->add_option("--registry-password-file", s.registry_password_file,
-                  "file with its password, instead of one in the address");
-  cmd->add_option("--cluster-key-file", s.cluster_key_file,
-                  "file with the cluster's key: only servers that know it are found");
+                  "file with the password of --registry");
+  cmd->add_option(
+      "--cluster-key-file", s.cluster_key_file,
+      "file with the cluster's key; only servers with the same key are found in --registry");
   cmd->add_option("--host", s.host, "address to listen on")->capture_default_str();
-  cmd->add_option("--port", s.port, "port; 0 takes a free one")
+  cmd->add_option("--port", s.port, "port to listen on; 0: a free one")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
-  cmd->add_option("--api-key", s.api_keys, "key that clients must send")->expected(1, -1);
+  cmd->add_option("--api-key", s.api_keys, "keys, one of which clients must send")->expected(1, -1);
   cmd->add_option("--allowed-hosts", s.allowed_hosts,
-                  "names besides localhost and --host by which the proxy is reached where no API "
-                  "key is needed; *.NAME: those below it; *: any")
+                  "without an API key, host names by which the proxy may be reached, besides "
+                  "addresses, localhost and --host; *.NAME: subdomains; *: any")
       ->expected(1, -1);
   cmd->add_option("--pd-api-key", s.pd_api_key,
-                  "key that servers are sent instead of the client's");
-  cmd->add_option("--max-body-mib", flags->body_mib, "largest request body")
+                  "key to send to the servers instead of the client's");
+  cmd->add_option("--max-body-mib", flags->body_mib,
+                  "largest request body in MiB; larger ones get 413")
       ->capture_default_str()
       ->check(CLI::Range(1, 65'536));
   cmd->add_option("--max-held-bytes", s.max_held_bytes,
-                  "most bytes of bodies on their way; over it 503; accepts 1GiB")
-      ->transform(CLI::AsSizeValue(false));
+                  "memory for request bodies, e.g. 1GiB; beyond it requests get 503")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str(bytes_text(s.max_held_bytes));
   cmd->add_option("--io-threads", s.io_threads, "threads that read and write connections")
       ->capture_default_str()
       ->check(CLI::Range(1, 64));
-  cmd->add_option("--retries", s.max_retries, "of a request, before the first byte of its answer")
+  cmd->add_option("--retries", s.max_retries,
+                  "most retries of a request, all before the first byte of its answer")
       ->capture_default_str()
       ->check(CLI::Range(0, 8));
-  cmd->add_option("--connect-timeout", flags->connect_timeout, "for a connection to a server")
+  cmd->add_option("--connect-timeout", flags->connect_timeout,
+                  "longest wait for a connection to a server")
       ->capture_default_str();
-  cmd->add_option("--probe-period", flags->probe_period, "between two looks at a server's /health")
+  cmd->add_option("--probe-period", flags->probe_period,
+                  "time between two requests to a server's /health")
       ->capture_default_str();
-  cmd->add_option("--ssl-certfile", s.tls_certificate, "PEM; then the proxy speaks HTTPS");
-  cmd->add_option("--ssl-keyfile", s.tls_key, "PEM of its key, where --ssl-certfile has none");
-  cmd->add_option("--pd-ca-file", s.pd_ca_file, "PEM of who signs the servers' certificates");
-  cmd->add_flag("--pd-any-certificate", flags->any_certificate, "do not check them");
-  cmd->add_option("--drain-seconds", flags->drain_seconds, "time for running answers after SIGTERM")
+  cmd->add_option("--ssl-certfile", s.tls_certificate, "PEM file of a certificate; turns on HTTPS");
+  cmd->add_option(
+      "--ssl-keyfile", s.tls_key,
+      "PEM file of the certificate's private key, if --ssl-certfile does not contain it");
+  cmd->add_option("--pd-ca-file", s.pd_ca_file,
+                  "PEM file of the authority that signs the servers' certificates");
+  cmd->add_flag("--pd-any-certificate", flags->any_certificate,
+                "do not check the servers' certificates");
+  cmd->add_option("--drain-seconds", flags->drain_seconds,
+                  "seconds that running requests have to finish after SIGTERM")
       ->capture_default_str()
       ->check(CLI::Range(0, 86'400));
   constexpr std::array<Named<log::Level>, 4> kLevels{{{"debug", log::Level::kDebug},
                                                       {"info", log::Level::kInfo},
                                                       {"warning", log::Level::kWarning},
                                                       {"error", log::Level::kError}}};
-  add_choice(*cmd, "--log-level", flags->log_level, kLevels, "debug, info, warning or error");
+  add_choice(*cmd, "--log-level", flags->log_level, kLevels, "debug, info, warning or error")
+      ->capture_default_str();
   cmd->callback([flags, &exit_code] { exit_code = logged(run_proxy(*flags)); });
 }
 

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "apps/commands.h"
 #include "apps/flags/argument_spelling.h"
 #include "apps/flags/flag_hint.h"
+#include "apps/manual/help_formatter.h"
 #include "base/threads/end_signals.h"
 
 namespace {
@@ -87,6 +89,7 @@ int main(int argc, char** argv) try {
   CLI::App app{
       "Serves vision-language models over the OpenAI API, and measures any server that speaks it."};
   app.name("saccade");
+  app.formatter(std::make_shared<saccade::HelpFormatter>());
   app.set_version_flag("--version", saccade::version_text());
   app.require_subcommand(1);
   int exit_code = 0;

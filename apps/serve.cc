@@ -9,6 +9,7 @@
 #include "apps/flags/choice_flag.h"
 #include "apps/flags/config_file.h"
 #include "apps/flags/serve_flags.h"
+#include "apps/flags/size_flag.h"
 #include "apps/flags/vllm_flags.h"
 #include "apps/manual/flags_page.h"
 #include "base/log.h"
@@ -19,11 +20,9 @@ namespace {
 
 void add_http_flags(CLI::App& cmd, ServeFlags& f) {
   auto& s = f.settings;
-  cmd.add_option("--root-path", s.root_path,
-                 "prefix that a proxy in front leaves on paths; they are served with and without");
   auto* const host = cmd.add_option("--host", s.host, "address to listen on");
   host->capture_default_str();
-  cmd.add_option("--port", s.port, "port; 0 takes a free one")
+  cmd.add_option("--port", s.port, "port to listen on; 0: a free one")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
   cmd.add_option_function<std::string>(
@@ -32,89 +31,116 @@ void add_http_flags(CLI::App& cmd, ServeFlags& f) {
            if (path.empty()) throw CLI::ValidationError("--uds is empty");
            s.host = std::filesystem::absolute(path).string();
          },
-         "path of a Unix socket to listen on, instead of an address and a port")
+         "path of a Unix socket to listen on, instead of --host and --port")
       ->excludes(host);
+  cmd.add_option("--root-path", s.root_path,
+                 "path prefix that a proxy in front keeps, e.g. /api; routes answer with and "
+                 "without it");
   cmd.add_option("--api-key", s.api_keys,
-                 "key that clients must send (also SACCADE_API_KEY, VLLM_API_KEY)")
-      ->expected(1, -1);
-  cmd.add_option("--allowed-origins,--cors-allow-origins", s.allowed_origins,
-                 "web pages that may use the server, besides its own and this machine's; *: all")
+                 "keys, one of which clients must send (also SACCADE_API_KEY, VLLM_API_KEY)")
       ->expected(1, -1);
   cmd.add_option("--allowed-hosts", s.allowed_hosts,
-                 "names besides localhost and --host by which the server is reached where no API "
-                 "key is needed; *.NAME: those below it; *: any")
+                 "without an API key, host names by which the server may be reached, besides "
+                 "addresses, localhost and --host; *.NAME: subdomains; *: any")
       ->expected(1, -1);
-  cmd.add_flag("--ui,!--no-ui", s.page,
-               "a page at / that tries the model (docs/playground.md); on by default");
+  cmd.add_option("--allowed-origins,--cors-allow-origins", s.allowed_origins,
+                 "origins of web pages that may use the API, besides localhost and the server's "
+                 "own; *: any")
+      ->expected(1, -1);
   cmd.add_flag("--allow-credentials,!--no-allow-credentials", s.allow_credentials,
-               "let those pages send cookies along; the server reads none");
+               "let pages of --allowed-origins send cookies; the server does not read them");
+  cmd.add_flag("--ui,!--no-ui", s.page, "serve a page at / to try the model (docs/playground.md)")
+      ->default_str("on");
   cmd.add_flag("--enable-request-id-headers,!--no-enable-request-id-headers", s.request_id_headers,
-               "answers have X-Request-Id: the request's, or a new one");
+               "send X-Request-Id with every answer: the request's own, or a new one");
+  cmd.add_option("--ssl-certfile", s.tls_certificate, "PEM file of a certificate; turns on HTTPS");
+  cmd.add_option(
+      "--ssl-keyfile", s.tls_key,
+      "PEM file of the certificate's private key, if --ssl-certfile does not contain it");
   cmd.add_option("--io-threads", s.io_threads, "threads that read and write connections")
       ->capture_default_str()
       ->check(CLI::Range(1, 64));
-  cmd.add_option("--ssl-certfile", s.tls_certificate, "PEM; then the server speaks HTTPS");
-  cmd.add_option("--ssl-keyfile", s.tls_key, "PEM of its key, where --ssl-certfile has none");
-  cmd.add_option("--throughput-log-seconds", f.throughput_seconds,
-                 "between lines about tokens a second under load, 10 by itself; 0: none")
-      ->check(CLI::Range(0, 86'400));
-  cmd.add_flag_callback("--disable-log-stats", [&f] { f.throughput_seconds = 0; }, "no such lines");
 }
 
-void add_cluster_flags(CLI::App& cmd, ServeFlags& f) {
+void add_throughput_flags(CLI::App& cmd, ServeFlags& f) {
+  cmd.add_option("--throughput-log-seconds", f.throughput_seconds,
+                 "seconds between log lines with tokens/s while requests run; 0: none")
+      ->default_str("10")
+      ->check(CLI::Range(0, 86'400));
+  cmd.add_flag_callback(
+      "--disable-log-stats", [&f] { f.throughput_seconds = 0; },
+      "do not log throughput; same as --throughput-log-seconds 0");
+}
+
+void add_encoder_flags(CLI::App& cmd, ServeFlags& f) {
   auto& c = f.settings.cluster;
   add_choice(cmd, "--role", c.role, serve::kRoles,
-             "all: everything here; encoder: encodes images for others and answers nothing; "
-             "pd: has --encoders encode")
+             "all: encode images and answer; encoder: only encode images, for other servers; pd: "
+             "answer, and have --encoders encode")
       ->capture_default_str();
   cmd.add_option("--cluster-listen", c.listen,
-                 "HOST:PORT or unix:PATH where others ask for encodes; beyond this machine with a "
-                 "key or TLS only")
+                 "HOST:PORT or unix:PATH on which to encode images for other servers; beyond this "
+                 "machine only with --cluster-key-file or TLS")
       ->expected(1, -1)
       ->delimiter(',');
-  cmd.add_option("--encoders", c.encoders, "HOST:PORT or unix:PATH of encoders, comma between")
+  cmd.add_option("--encoders", c.encoders,
+                 "HOST:PORT or unix:PATH of encoders to use, separated by commas")
       ->expected(1, -1)
       ->delimiter(',');
   add_choice(cmd, "--encoder-fallback", c.fallback, kEncoderFallbacks,
-             "local: encodes here what encoders cannot; refuse: 503, and the tower is not loaded");
+             "local: encode images here too, where encoders fail or are slower; refuse: answer 503 "
+             "instead, and do not load the vision tower")
+      ->capture_default_str();
   constexpr std::array<Named<bool>, 2> kAnyNumerics{{{"strict", false}, {"any", true}}};
   add_choice(cmd, "--numerics", c.any_numerics, kAnyNumerics,
-             "strict: only encoders whose rows are equal to the bit; any: others too");
+             "strict: use only encoders that produce bit-identical embeddings; any: use others too")
+      ->capture_default_str();
   cmd.add_option("--verify-embeddings", c.verify_share,
-                 "share of images from encoders that are encoded here too and compared")
+                 "share of the encoders' images to encode here again and compare, 0 to 1")
+      ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0));
-  cmd.add_option("--cluster-key-file", c.key_file, "file with a key that all of a cluster share");
-  cmd.add_option("--cluster-tls-cert", c.tls_certificate, "PEM; with the two below");
-  cmd.add_option("--cluster-tls-key", c.tls_key, "PEM; the key of that certificate");
-  cmd.add_option("--cluster-tls-ca", c.tls_authority, "PEM; whose certificates are believed");
-  cmd.add_option("--registry", c.registry,
-                 "redis://[:password@]HOST:PORT[/DATABASE] or unix:///PATH of a Redis or Valkey: "
-                 "finds encoders, is found by proxies, shares rows (docs/cluster.md)");
-  cmd.add_option("--registry-password-file", c.registry_password_file,
-                 "file with its password, instead of one in the address");
-  cmd.add_option("--advertise", c.advertise,
-                 "HOST under which others reach this process; as listened on by itself");
-  constexpr std::array<Named<bool>, 2> kOnOff{{{"on", true}, {"off", false}}};
-  add_choice(
-      cmd, "--shared-rows", c.shared_rows, kOnOff,
-      "on: rows that are encoded for others are kept in the registry's server too, and looked "
-      "for there; off: only processes are found there");
-  cmd.add_option("--shared-rows-ttl", f.shared_rows_ttl, "how long they are kept; 1h by itself");
-  cmd.add_option("--shared-rows-bytes", c.shared_rows_bytes,
-                 "most bytes of one image's rows that are kept there; accepts 64MiB")
-      ->transform(CLI::AsSizeValue(false));
-  cmd.add_option("--kv-events-config", f.kv_events_config,
-                 "JSON; what the prefix cache holds, told to routers over ZeroMQ as vLLM does "
-                 "(docs/cluster.md): {\"enable_kv_cache_events\": true, \"endpoint\": "
-                 "\"tcp://127.0.0.1:5557\"}");
+  cmd.add_option("--cluster-key-file", c.key_file,
+                 "file with a key that all processes of a cluster share");
+  cmd.add_option("--cluster-tls-cert", c.tls_certificate,
+                 "PEM file of this process's certificate, for mutual TLS within a cluster; needs "
+                 "--cluster-tls-key and --cluster-tls-ca");
+  cmd.add_option("--cluster-tls-key", c.tls_key,
+                 "PEM file of the private key of --cluster-tls-cert");
+  cmd.add_option("--cluster-tls-ca", c.tls_authority,
+                 "PEM file of the authority that signs the certificates of a cluster");
 }
 
-// What most people need stands first in --help.
+void add_registry_flags(CLI::App& cmd, ServeFlags& f) {
+  auto& c = f.settings.cluster;
+  cmd.add_option("--registry", c.registry,
+                 "Redis or Valkey through which servers find each other and share image "
+                 "embeddings: redis://[:password@]HOST:PORT[/DATABASE] or unix:///PATH");
+  cmd.add_option("--registry-password-file", c.registry_password_file,
+                 "file with the password of --registry");
+  cmd.add_option("--advertise", c.advertise,
+                 "host name or address under which --registry tells others to reach this process")
+      ->default_str("the address it listens on");
+  constexpr std::array<Named<bool>, 2> kOnOff{{{"on", true}, {"off", false}}};
+  add_choice(cmd, "--shared-rows", c.shared_rows, kOnOff,
+             "share image embeddings through --registry; off: find other processes only")
+      ->capture_default_str();
+  cmd.add_option("--shared-rows-ttl", f.shared_rows_ttl,
+                 "how long shared embeddings stay in the registry, e.g. 30m")
+      ->capture_default_str();
+  cmd.add_option("--shared-rows-bytes", c.shared_rows_bytes,
+                 "largest embedding of an image that is shared through the registry, e.g. 128MiB")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str(bytes_text(c.shared_rows_bytes));
+  cmd.add_option("--kv-events-config", f.kv_events_config,
+                 "JSON: publish what the prefix cache holds over ZeroMQ, in vLLM's format: "
+                 "{\"enable_kv_cache_events\": true, \"endpoint\": \"tcp://127.0.0.1:5557\"}");
+}
+
+// The flags that matter to most stand first in --help and in docs/flags.md.
 void put_first(CLI::App& cmd) {
-  constexpr std::string_view kGroup = "What most need";
-  if (CLI::Option* const help = cmd.get_help_ptr(); help != nullptr)
-    help->group(std::string(kGroup));
-  for (const char* const name : {"--config",
+  constexpr const char* kGroup = "Common";
+  for (const char* const name : {"--help",
+                                 "--config",
                                  "--model",
                                  "--served-model-name",
                                  "--host",
@@ -135,32 +161,36 @@ void put_first(CLI::App& cmd) {
                                  "--limit-mm-per-prompt",
                                  "--allowed-local-media-path",
                                  "--log-level"})
-    cmd.get_option(name)->group(std::string(kGroup));
+    cmd.get_option(name)->group(kGroup);
 }
 
 void add_decode_share_flag(CLI::App& cmd, EngineSettings& engine) {
   engine.decode_share = EngineSettings::kServingDecodeShare;
   cmd.add_option("--decode-share", engine.decode_share,
-                 "without --tpot-target-ms, the least part of a step's time that is theirs who are "
-                 "given tokens, while prompts are "
-                 "computed (which have 50 ms at least); 0: prompts go first")
+                 "least share of a step's time for decoding while prompts are prefilled (prefill "
+                 "gets at least 50 ms); ignored with --tpot-target-ms; 0: prefill first")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 0.99));
 }
 
 CLI::App* add_serve_flags(CLI::App& app, ServeFlags& flags, VllmFlagsSeen& seen) {
   CLI::App* cmd = app.add_subcommand("serve", "answer the OpenAI API from a checkpoint");
-  cmd->add_option("--config", flags.config, "file with these names: TOML, INI or flat YAML");
-  cmd->add_option("model_positional", flags.positional_model,
-                  "checkpoint: a folder, MODEL.gguf, or ORG/NAME in HF_HOME");
   const std::string unnamed = cmd->option_defaults()->get_group();
-  cmd->option_defaults()->group("HTTP and who may use it");
-  add_http_flags(*cmd, flags);
+  cmd->option_defaults()->group("Server");
+  cmd->add_option("model_positional", flags.positional_model,
+                  "same as --model: a folder, MODEL.gguf, or ORG/NAME on the hub");
+  cmd->add_option("--config", flags.config,
+                  "file that sets flags by their names: TOML, INI or flat YAML");
   add_offline_flags(*cmd, flags);
-  cmd->option_defaults()->group("Memory, batches and scheduling");
+  add_http_flags(*cmd, flags);
+  cmd->option_defaults()->group("Scheduling");
   add_decode_share_flag(*cmd, flags.settings.engine);
-  cmd->option_defaults()->group("Several processes (docs/cluster.md)");
-  add_cluster_flags(*cmd, flags);
+  cmd->option_defaults()->group("Cluster (docs/cluster.md)");
+  add_encoder_flags(*cmd, flags);
+  add_registry_flags(*cmd, flags);
+  add_log_flags(*cmd, flags);
+  cmd->option_defaults()->group("Logging");
+  add_throughput_flags(*cmd, flags);
   cmd->option_defaults()->group(unnamed);
   add_vllm_flags(*cmd, seen);
   put_first(*cmd);
@@ -174,7 +204,7 @@ void add_serve(CLI::App& app, int& exit_code) {
   auto seen = std::make_shared<VllmFlagsSeen>();
   CLI::App* cmd = add_serve_flags(app, *flags, *seen);
   auto page = std::make_shared<bool>(false);
-  cmd->add_flag("--help-flags-markdown", *page, "print docs/flags.md and exit");
+  cmd->add_flag("--help-flags-markdown", *page, "print docs/flags.md and exit")->group("Other");
   cmd->callback([cmd, flags, seen, page, &exit_code] {
     if (*page) {
       std::fputs(flags_page(*cmd).c_str(), stdout);

@@ -63,10 +63,10 @@ Result<simulate::ServedModel> load_model(const SimulateFlags& f) {
     return simulate::model_of_checkpoint(f.what, f.kv_cache_dtype);
   }
   if (f.kv_cache_dtype != DType::kBf16)
-    return fail(ErrorCode::kInvalid,
-                "--kv-cache-dtype {}: {} is no checkpoint's folder, and --shape says what its "
-                "layers keep",
-                name_in(kCacheDtypes, f.kv_cache_dtype), f.what);
+    return fail(
+        ErrorCode::kInvalid,
+        "--kv-cache-dtype {}: {} is no checkpoint's folder, and --shape says what its layers keep",
+        name_in(kCacheDtypes, f.kv_cache_dtype), f.what);
   std::vector<LayerSpec> layers;
   if (!f.shape.empty()) {
     TRY(CacheShape shape, read_cache_shape(f.shape));
@@ -236,59 +236,76 @@ Result<void> run_simulation(SimulateFlags& f) {
 
 void add_traffic(CLI::App& cmd, SimulateFlags& f) {
   auto& t = f.traffic;
-  cmd.add_option("--trace", t.trace, "who comes when: gaps, Azure or BurstGPT CSV, Mooncake JSONL");
-  cmd.add_option("--request-rate", t.request_rate, "Poisson arrivals a second, without a trace");
-  cmd.add_option("--duration", f.duration, "of the traffic, as 24h: later arrivals are left out");
-  cmd.add_flag("--repeat", t.repeat, "begin the trace anew until the duration is full");
-  cmd.add_option("--speed", t.speed, "of the trace: 2 is gaps half as long")->capture_default_str();
-  cmd.add_option("--num-prompts", t.num_prompts, "at most; 0: no limit")
+  cmd.add_option("--trace", t.trace,
+                 "arrival trace: gap file, Azure or BurstGPT CSV, Mooncake JSONL");
+  cmd.add_option("--request-rate", t.request_rate,
+                 "requests per second (Poisson arrivals), without --trace");
+  cmd.add_option("--duration", f.duration,
+                 "length of the traffic, e.g. 24h; later arrivals are left out");
+  cmd.add_flag("--repeat", t.repeat, "repeat the trace until --duration is reached");
+  cmd.add_option("--speed", t.speed, "speed of the trace; 2: gaps half as long")
+      ->capture_default_str();
+  cmd.add_option("--num-prompts", t.num_prompts, "most requests; 0: no limit")
       ->check(CLI::Range(std::int64_t{0}, simulate::kMaxRequests));
-  cmd.add_option("--input-tokens", t.input_tokens, "of text, where the trace does not say")
+  cmd.add_option("--input-tokens", t.input_tokens,
+                 "text tokens of a request, where the trace does not say")
       ->capture_default_str();
-  cmd.add_option("--output-tokens", t.output_tokens, "where the trace does not say")
+  cmd.add_option("--output-tokens", t.output_tokens,
+                 "output tokens of a request, where the trace does not say")
       ->capture_default_str();
-  cmd.add_option("--images", t.images, "of a request, where the trace does not say")
+  cmd.add_option("--images", t.images, "images of a request, where the trace does not say")
       ->capture_default_str();
-  cmd.add_option("--image-share", t.image_share, "of requests that have images")
+  cmd.add_option("--image-share", t.image_share, "share of requests that have images, 0 to 1")
       ->capture_default_str();
-  cmd.add_option("--image-tokens", t.image_tokens, "the median size, at 28x28 pixels a token")
+  cmd.add_option("--image-tokens", t.image_tokens,
+                 "median tokens of an image, at 28x28 pixels per token")
       ->capture_default_str();
-  cmd.add_option("--image-sigma", t.image_sigma, "of the sizes' logarithm; 0: all alike")
+  cmd.add_option("--image-sigma", t.image_sigma,
+                 "standard deviation of the logarithm of image sizes; 0: all equal")
       ->capture_default_str();
-  cmd.add_option("--image-pool", t.pool, "different images, by Zipf's law; 0: each is new");
+  cmd.add_option("--image-pool", t.pool,
+                 "number of different images, drawn by Zipf's law; 0: each is new");
 }
 
 void add_engine(CLI::App& cmd, EngineSettings& e) {
   cmd.add_option("--max-num-batched-tokens", e.max_batched_tokens, "most tokens of one step")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
-  cmd.add_option("--max-num-seqs", e.max_sequences, "most requests at once")
+  cmd.add_option("--max-num-seqs", e.max_sequences, "most requests that run at once")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 16));
-  cmd.add_option("--max-model-len", e.max_model_len, "0: as far as the cache holds one")
+  cmd.add_option("--max-model-len", e.max_model_len,
+                 "most tokens of a prompt and its answer; 0: what the KV cache allows")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 32));
-  cmd.add_option("--kv-cache-bytes", e.kv_cache_bytes, "of each PD, as 8GiB")
+  cmd.add_option("--kv-cache-bytes", e.kv_cache_bytes, "size of each PD's KV cache, e.g. 8GiB")
+      ->default_str(bytes_text(e.kv_cache_bytes))
       ->transform(as_bytes())
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 42));
   cmd.add_option("--encoder-cache-bytes", e.encoder_cache_bytes,
-                 "of encoded images that are kept; accepts 1GiB")
+                 "memory for cached image embeddings, e.g. 1GiB")
+      ->default_str(bytes_text(e.encoder_cache_bytes))
       ->transform(as_bytes())
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
   add_choice(cmd, "--encoder-cache", e.encoder_cache, kEncoderCaches,
-             "what becomes of encoded images: store, overlay or off")
+             "image embeddings: store, overlay or off, as in saccade serve")
       ->capture_default_str();
-  add_choice(cmd, "--kv-policy", e.kv_policy, kKvPolicies,
-             "how memory is shared by kinds of layers: jenga, or a baseline")
+  add_choice(
+      cmd, "--kv-policy", e.kv_policy, kKvPolicies,
+      "how layers of different kinds share the KV cache: jenga, or a baseline to compare with")
       ->capture_default_str();
   cmd.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", e.prefix_caching,
-               "keep what prompts begin with");
-  cmd.add_option("--tpot-target-ms", e.tpot_target_ms, "between two tokens; 0: none")
+               "reuse the KV cache of prompts that begin alike");
+  cmd.add_option("--tpot-target-ms", e.tpot_target_ms,
+                 "target time per output token in ms; 0: no target")
       ->check(CLI::Range(0.0, 1e6));
   e.decode_share = EngineSettings::kServingDecodeShare;
-  cmd.add_option("--decode-share", e.decode_share, "as of serve; 0: prompts go first")
+  cmd.add_option(
+         "--decode-share", e.decode_share,
+         "least share of a step's time for decoding while prompts are prefilled; 0: prefill first")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 0.99));
-  cmd.add_option("--max-waiting", e.max_waiting, "requests that a PD lets wait; over it 429")
+  cmd.add_option("--max-waiting", e.max_waiting,
+                 "most queued requests of one client; beyond it they get 429")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
 }
@@ -304,48 +321,58 @@ void add_simulate(CLI::App& app, int& exit_code) {
   cmd->add_option("model", f.what,
                   "checkpoint folder (its weights may be missing), or a file of costs or a profile")
       ->required();
-  cmd->add_option("--cluster", f.cluster, "machines: 2E1PD is two encoders and one PD")
+  cmd->add_option("--cluster", f.cluster,
+                  "machines to simulate, e.g. 2E1PD: two encoders and one PD")
       ->capture_default_str();
   cmd->add_option("--costs", f.costs,
-                  "what the machines take: of --costs-output, or of saccade profile --output");
-  cmd->add_option("--shape", f.shape, "what the layers keep, with costs alone: as data/shapes");
+                  "file of measured costs, from --costs-output or saccade profile --output");
+  cmd->add_option(
+      "--shape", f.shape,
+      "file with what the layers keep (as in data/shapes), for a model given as costs only");
   add_choice(*cmd, "--kv-cache-dtype", f.kv_cache_dtype, kCacheDtypes,
-             "what a checkpoint's keys and values are kept as; costs have to be of the same")
+             "type of a checkpoint's KV cache; --costs must be of the same")
       ->capture_default_str();
   add_traffic(*cmd, f);
   cmd->add_option("--image-size", f.image_size, "vanilla, static:N, seed or dynamic")
       ->capture_default_str();
-  cmd->add_option("--ttft-target", f.ttft_target, "time to first token that sizes aim at")
+  cmd->add_option("--ttft-target", f.ttft_target,
+                  "time to first token that --image-size seed and dynamic aim at")
       ->capture_default_str();
-  cmd->add_option("--image-floor", f.run.image_size.floor, "tokens that dynamic leaves an image")
+  cmd->add_option("--image-floor", f.run.image_size.floor,
+                  "fewest tokens that --image-size dynamic leaves an image")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
   add_choice(*cmd, "--over-target", f.run.image_size.refuse_late, kOverTargets,
-             "what even the least sizes cannot hold")
+             "with --image-size dynamic, requests that are late even at the least sizes: accept, "
+             "or refuse with 503")
       ->capture_default_str();
   add_choice(*cmd, "--encoder-fallback", f.run.pd_tower, kEncoderFallbacks,
-             "local: PDs encode too; refuse: they cannot")
+             "local: PDs encode images too; refuse: only encoders do")
       ->capture_default_str();
   add_engine(*cmd, f.run.engine);
-  cmd->add_option("--slower", f.slower, "the machines' times over those that the costs say")
+  cmd->add_option("--slower", f.slower, "factor on the costs: 2 is a machine half as fast")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 100.0));
-  cmd->add_option("--network-ms", f.network_ms, "one way between machines")
+  cmd->add_option("--network-ms", f.network_ms, "one-way delay between machines in ms")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1e4));
-  cmd->add_option("--network-gbit", f.network_gbit, "of a machine, each direction")
+  cmd->add_option("--network-gbit", f.network_gbit,
+                  "bandwidth of a machine in Gbit/s, each direction")
       ->capture_default_str()
       ->check(CLI::Range(1e-3, 1e4));
-  cmd->add_option("--seed", f.run.seed, "equal seeds, equal bytes");
+  cmd->add_option("--seed", f.run.seed, "random seed; equal seeds give equal output");
   cmd->add_option("-o,--output", f.output, "run log to write, for saccade bench report");
   add_choice(*cmd, "--log-tokens", f.log_tokens, kLogTokens,
-             "every; ends: first and last; auto: by their number")
+             "tokens in the run log: every, ends (first and last of each answer), or auto (by "
+             "their number)")
       ->capture_default_str();
   cmd->add_option("--sample-every", f.sample_every,
-                  "levels and waits of the first PD into the log");
-  cmd->add_option("--calibrate", f.calibrate, "run log to fit costs to, and to replay");
-  cmd->add_option("--held-out", f.held_out, "another run log, to tell the error by");
-  cmd->add_option("--costs-output", f.costs_output, "write the fitted costs here");
+                  "time between samples of the first PD's level and waits in the run log");
+  cmd->add_option("--calibrate", f.calibrate, "run log to fit the costs to and to replay");
+  cmd->add_option("--held-out", f.held_out,
+                  "with --calibrate, another run log to measure the error with");
+  cmd->add_option("--costs-output", f.costs_output,
+                  "with --calibrate, file to write the fitted costs to");
   cmd->callback([flags, &exit_code] { exit_code = logged(run_simulation(*flags)); });
 }
 

@@ -24,7 +24,7 @@ inline CLI::Option* add_device_flag(CLI::App& cmd, serve::DeviceChoice& device) 
             device.kind = choice->kind;
             device.index = choice->index;
           },
-          "cpu, cuda, cuda:N, or auto: a GPU where there is one")
+          "cpu, cuda (the first GPU), cuda:N, or auto: a GPU if there is one")
       ->default_str("cpu")
       ->check(known);
 }

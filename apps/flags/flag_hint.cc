@@ -93,7 +93,7 @@ std::string flag_hints(const CLI::App& app, const std::vector<std::string>& argu
     const std::string flag = argument.substr(0, argument.find('='));
     if (!flag.starts_with("-") || std::ranges::find(names, flag) != names.end()) continue;
     if (const auto instead = instead_of_llama_server_flag(flag); serves && !instead.empty()) {
-      hints += fmt::format("{} is llama-server's: {}\n", flag, instead);
+      hints += fmt::format("{} (llama-server): {}\n", flag, instead);
       continue;
     }
     if (!flag.starts_with("--") || flag.size() < 4) continue;

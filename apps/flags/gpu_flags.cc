@@ -10,29 +10,35 @@ namespace saccade {
 
 void add_gpu_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.add_option("--gpu-memory-utilization,--device-memory-utilization", f.gpu_memory_utilization,
-                 "share of a GPU's memory for weights, activations and the KV cache together; 0.9 "
-                 "by itself")
+                 "share of the GPU's memory for weights, activations and KV cache together")
+      ->default_str(fmt::format("{}", f.settings.engine.device_memory_utilization))
       ->check(CLI::Range(0.01, 1.0));
-  cmd.add_flag("--enforce-eager,!--no-enforce-eager", f.eager,
-               "on a GPU no step of decode becomes a graph");
+  cmd.add_flag("--enforce-eager,!--no-enforce-eager", f.eager, "do not use CUDA graphs");
   cmd.add_option("--cudagraph-capture-sizes", f.graph_rows,
-                 "rows that steps of decode are padded to on a GPU, so that each size becomes a "
-                 "graph; 1, 2, 4, 8 and every 8th up to 256 by themselves")
+                 "CUDA graph batch sizes; decode steps are padded to the next one")
       ->expected(1, -1)
       ->delimiter(',')
+      ->default_str("1,2,4,8,16,24,...,256")
       ->check(CLI::Range(1, 65536));
   cmd.add_option("--max-cudagraph-capture-size", f.max_graph_rows,
-                 "the largest of them; 0: as --enforce-eager")
+                 "largest CUDA graph batch size; 0: do not use CUDA graphs")
+      ->default_str("256")
       ->check(CLI::Range(0, 65536));
   cmd.add_option("--cuda-libraries", f.settings.device.cuda.libraries,
-                 "where NVIDIA's libraries lie: a folder, a file, or none for Saccade's own "
-                 "kernels; SACCADE_CUDA_LIBS, or else the usual places, by itself");
-  cmd.add_flag("--batch-invariant,!--no-batch-invariant", f.settings.device.cuda.batch_invariant,
-               "on a GPU a row's bits are the same in batches of every size; off by default "
-               "(docs/cuda.md)");
+                 "folder or file of NVIDIA's libraries (also SACCADE_CUDA_LIBS), or none: use "
+                 "Saccade's own kernels alone")
+      ->default_str("searched for");
+  cmd.add_flag(
+      "--batch-invariant,!--no-batch-invariant", f.settings.device.cuda.batch_invariant,
+      "give a request the same bits on a GPU whatever runs beside it, at the price of speed");
   cmd.add_option("--attention-backend", f.attention_backend,
-                 "whose kernels attend over many rows on a GPU: flashinfer (an error where they "
-                 "cannot), own, or auto for FlashInfer's where they can; auto by itself");
+                 "attention kernels on a GPU: flashinfer, own, or auto (FlashInfer's where they "
+                 "can be used)")
+      ->default_str("auto");
+  cmd.add_flag_callback(
+      "--no-warm-up", [&f] { f.settings.warm_up = false; },
+      "take requests at once; a server on a GPU otherwise loads kernels and makes CUDA graphs "
+      "before its first request");
 }
 
 namespace {
@@ -58,14 +64,14 @@ void complete_gpu_flags(ServeFlags& f) {
   if (f.gpu_memory_utilization >= 0) {
     f.settings.engine.device_memory_utilization = f.gpu_memory_utilization;
     idle("--gpu-memory-utilization",
-         "on a CPU the cache takes a share of free memory; --kv-cache-bytes sets it");
+         "on a CPU the KV cache gets half of the free memory; --kv-cache-bytes sets its size");
   }
   if (!f.attention_backend.empty()) {
-    idle("--attention-backend", "a CPU has one kind of attention");
+    idle("--attention-backend", "a CPU has one attention backend");
     if (!on_cpu)
       f.settings.device.cuda.attention = attention_backend(f.attention_backend, f.notices);
   }
-  const std::string_view no_graphs = "a CPU makes no graphs";
+  const std::string_view no_graphs = "there are no CUDA graphs on a CPU";
   auto& e = f.settings.engine;
   e.eager = f.eager || f.max_graph_rows == 0;
   if (f.eager) idle("--enforce-eager", no_graphs);

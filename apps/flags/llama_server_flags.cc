@@ -17,167 +17,200 @@ struct Instead {
 
 constexpr std::array kInstead = {
     // The model
-    Instead{
-        " -m -hf -hfr --hf-repo -hff --hf-file -mu --model-url -dr --docker-repo ",
-        "the model is the first word, `saccade serve MODEL.gguf`, or --model: a file, a folder, "
-        "or of the Hugging Face hub ORG/NAME and ORG/NAME:Q4_K_M or ORG/NAME:FILE.gguf"},
-    Instead{" -mm -mmu --mmproj-url ", "--mmproj takes a file, or the name of one beside ORG/NAME"},
-    Instead{" --no-mmproj-auto ", "--no-mmproj"},
-    Instead{
-        " --mmproj-auto --mmproj-offload --no-mmproj-offload "
-        "-mmdev --mmproj-device ",
-        "a vision tower is on the model's device; of ORG/NAME and of a folder the projector that "
-        "lies beside the model is taken without --mmproj"},
-    Instead{" -hft ", "--hf-token"},
-    Instead{" --offline ", "the variable HF_HUB_OFFLINE=1"},
-    Instead{" -a --alias ", "--served-model-name"},
-    Instead{" --tags ", "/v1/models lists names, and no tags"},
+    Instead{" -m -hf -hfr --hf-repo -hff --hf-file -mu --model-url -dr --docker-repo ",
+            "name the model first, `saccade serve MODEL.gguf`, or use --model: a file, a folder, "
+            "or on the Hugging Face hub ORG/NAME, ORG/NAME:Q4_K_M or ORG/NAME:FILE.gguf"},
+    Instead{" -mm -mmu --mmproj-url ",
+            "use --mmproj: a file, or with ORG/NAME the name of one in that repository; no URL"},
+    Instead{" --no-mmproj-auto ", "use --no-mmproj"},
+    Instead{" --mmproj-auto --mmproj-offload --no-mmproj-offload -mmdev --mmproj-device ",
+            "not needed: the mmproj file of ORG/NAME or of a folder is found without --mmproj, and "
+            "runs on the model's device"},
+    Instead{" -hft ", "use --hf-token"},
+    Instead{" --offline ", "set the environment variable HF_HUB_OFFLINE=1"},
+    Instead{" -a --alias ", "use --served-model-name"},
+    Instead{" --tags ", "not supported"},
     Instead{" --lora --lora-scaled --lora-init-without-apply ",
-            "--enable-lora --lora-modules NAME=FOLDER, a folder as PEFT saves it; no GGUF"},
+            "use --enable-lora --lora-modules NAME=FOLDER, a folder as PEFT saves it; no GGUF"},
     Instead{" --control-vector --control-vector-scaled --control-vector-layer-range ",
-            "there are no control vectors"},
-    Instead{" --override-kv --rope-scaling --rope-scale --rope-freq-base --rope-freq-scale "
-            "--yarn-orig-ctx --yarn-ext-factor --yarn-attn-factor --yarn-beta-slow "
-            "--yarn-beta-fast ",
-            "--hf-overrides JSON is laid over config.json, which a GGUF's metadata become"},
+            "not supported"},
+    Instead{
+        " --override-kv --rope-scaling --rope-scale --rope-freq-base --rope-freq-scale "
+        "--yarn-orig-ctx --yarn-ext-factor --yarn-attn-factor --yarn-beta-slow --yarn-beta-fast ",
+        "use --hf-overrides with the names of config.json, e.g. '{\"rope_scaling\": {...}}'"},
     Instead{" --check-tensors ",
-            "shapes and types are always checked; `saccade model inspect` shows them"},
+            "not needed: shapes and types are always checked; `saccade model inspect` shows them"},
     Instead{" --models-dir --models-preset --models-max --models-autoload --no-models-autoload ",
-            "a server has one model: start one for each"},
+            "not supported: start a server for each model"},
     // Memory and context
-    Instead{" -c --ctx-size --kv-unified-per-slot ", "--max-model-len, of one request"},
-    Instead{" -np --parallel ", "--max-num-seqs; each has the whole --max-model-len"},
-    Instead{" -b --batch-size -ub --ubatch-size ", "--max-num-batched-tokens"},
-    Instead{" -ctk --cache-type-k -ctv --cache-type-v ", "--kv-cache-dtype"},
-    Instead{" -cram --cache-ram ", "--kv-cache-bytes, of all keys and values, cached ones too"},
-    Instead{" --cache-reuse --cache-prompt --no-cache-prompt ", "--enable-prefix-caching"},
+    Instead{" -c --ctx-size --kv-unified-per-slot ",
+            "use --max-model-len; it is per request and not divided by -np"},
+    Instead{" -np --parallel ",
+            "use --max-num-seqs; each sequence may have all of --max-model-len"},
+    Instead{" -b --batch-size -ub --ubatch-size ", "use --max-num-batched-tokens"},
+    Instead{" -ctk --cache-type-k -ctv --cache-type-v ",
+            "use --kv-cache-dtype: bfloat16, float32, int8 or fp8, for keys and values alike"},
+    Instead{" -cram --cache-ram ", "use --kv-cache-bytes; running and cached sequences share it"},
+    Instead{" --cache-reuse --cache-prompt --no-cache-prompt ",
+            "not needed: prefix caching is on; turn it off with --no-enable-prefix-caching"},
     Instead{" -ctxcp --ctx-checkpoints --swa-checkpoints -cms --checkpoint-min-step ",
-            "--mamba-block-size says how far apart kept states are; windows need none"},
+            "use --mamba-block-size, the tokens between two kept states of recurrent layers; "
+            "sliding windows need no checkpoints"},
     Instead{" --slots --props --no-slots --slot-save-path -sps --slot-prompt-similarity "
             "--cache-idle-slots --no-cache-idle-slots ",
-            "there are no slots: prefixes are found again by their content "
-            "(--enable-prefix-caching)"},
+            "not needed: there are no slots; cached prefixes are found by their content"},
     Instead{" --context-shift --no-context-shift --keep ",
-            "an answer ends where the context does; nothing is shifted out"},
+            "not supported: an answer ends where the context does"},
     Instead{" --swa-full -dt --defrag-thold ",
-            "pages that a window has passed are given back, and nothing has to be defragmented"},
+            "not needed: KV pages behind a sliding window are freed, and there is nothing to "
+            "defragment"},
     Instead{" -fit --fit -fitt --fit-target -fitc --fit-ctx ",
-            "--max-model-len 0 takes what the cache holds; `saccade fit` says what fits"},
+            "not needed: --max-model-len is by default what the KV cache allows; `saccade fit` "
+            "lists models that fit"},
     Instead{" -lm --load-mode -lzm --lazy-mode --mlock --mmap --no-mmap --direct-io -dio ",
-            "files are mapped while weights are packed, then let go"},
+            "not needed: files are memory-mapped while weights are packed, then released"},
     // Processors and devices
-    Instead{" -t -tb --threads-batch ", "--threads"},
+    Instead{" -t -tb --threads-batch ", "use --threads"},
     Instead{" -C --cpu-mask -Cr --cpu-range --cpu-strict -Cb --cpu-mask-batch -Crb "
             "--cpu-range-batch --cpu-strict-batch --prio --prio-batch --poll --poll-batch ",
-            "taskset and nice say it of the process"},
-    Instead{" --numa ", "numactl, or the variable VLLM_CPU_OMP_THREADS_BIND with ranks"},
-    Instead{" -dev ", "--device"},
-    Instead{" --list-devices ", "`saccade doctor` shows them"},
-    Instead{" -ngl --gpu-layers --n-gpu-layers -mg --main-gpu -ot --override-tensor -cmoe "
-            "--cpu-moe -ncmoe --n-cpu-moe --moe-cache-mib -ncffn --n-cpu-ffn -kvo --kv-offload "
-            "-nkvo --no-kv-offload --op-offload --no-op-offload ",
-            "a model is on one device as a whole: --device"},
+            "use taskset and nice"},
+    Instead{" --numa ",
+            "use numactl, or with --tensor-parallel-size the environment variable "
+            "VLLM_CPU_OMP_THREADS_BIND"},
+    Instead{" -dev ", "use --device: cpu, cuda, cuda:N or auto"},
+    Instead{" --list-devices ", "use `saccade doctor`"},
+    Instead{" -ngl --gpu-layers --n-gpu-layers -kvo --kv-offload --op-offload --no-op-offload ",
+            "not needed; choose the device with --device cuda"},
+    Instead{" -mg --main-gpu ", "use --device cuda:N"},
+    Instead{" -ot --override-tensor -cmoe --cpu-moe -ncmoe --n-cpu-moe --moe-cache-mib -ncffn "
+            "--n-cpu-ffn -nkvo --no-kv-offload ",
+            "not supported: a model is on one device as a whole; choose it with --device"},
     Instead{" -sm --split-mode -ts --tensor-split ",
-            "--tensor-parallel-size N shares a model by N equal devices"},
-    Instead{" --rpc ", "a model is on one machine; `saccade proxy` puts several in front"},
+            "use --tensor-parallel-size N, which splits the model over N equal devices"},
+    Instead{" --rpc ",
+            "not supported: a model runs on one machine; `saccade proxy` balances several servers"},
     // What is always so
     Instead{" -fa --flash-attn -cb --cont-batching --jinja --metrics --kv-unified -kvu --repack ",
-            "always on: leave it out"},
-    Instead{" -nocb --no-cont-batching --no-jinja --no-kv-unified -no-kvu --no-repack -nr "
-            "--no-host ",
-            "always on: it cannot be turned off"},
-    Instead{" --perf --no-perf ", "requests say it: \"metrics\": true"},
-    Instead{" --warmup --no-warmup ", "--no-warm-up"},
+            "not needed: always on"},
+    Instead{
+        " -nocb --no-cont-batching --no-jinja --no-kv-unified -no-kvu --no-repack -nr --no-host ",
+        "not supported: always on"},
+    Instead{" --perf --no-perf ", "set \"metrics\": true in the request"},
+    Instead{" --warmup --no-warmup ", "use --no-warm-up to skip the warm-up"},
     // HTTP
-    Instead{" --threads-http ", "--io-threads and --worker-threads"},
-    Instead{" --no-webui --webui ", "--no-ui"},
+    Instead{" --threads-http ", "use --io-threads and --worker-threads"},
+    Instead{" --no-webui --webui ", "use --ui or --no-ui"},
     Instead{" --ui-config --webui-config --ui-config-file --webui-config-file --ui-mcp-proxy "
             "--webui-mcp-proxy --no-ui-mcp-proxy --no-webui-mcp-proxy --path ",
-            "the page at / has no settings; --no-ui leaves it out"},
-    Instead{" --ssl-key-file ", "--ssl-keyfile"},
-    Instead{" --ssl-cert-file ", "--ssl-certfile"},
-    Instead{" --api-key-file ", "--api-key KEY..., or the variable VLLM_API_KEY"},
-    Instead{" --api-prefix ", "--root-path"},
-    Instead{" --cors-origins ", "--allowed-origins"},
+            "not supported: the page at / has no settings; --no-ui turns it off"},
+    Instead{" --ssl-key-file ", "use --ssl-keyfile"},
+    Instead{" --ssl-cert-file ", "use --ssl-certfile"},
+    Instead{" --api-key-file ", "use --api-key KEY, or the environment variable SACCADE_API_KEY"},
+    Instead{" --api-prefix ", "use --root-path"},
+    Instead{" --cors-origins ", "use --allowed-origins"},
     Instead{" --cors-methods --cors-headers --cors-credentials --no-cors-credentials ",
-            "pages of --allowed-origins may use every method and header; --allow-credentials"},
+            "not needed: --allowed-origins may use every method and header; with cookies: "
+            "--allow-credentials"},
     Instead{" -to --timeout --sse-ping-interval --reuse-port ",
-            "there is no such setting; docs/api.md has the limits of a connection"},
-    Instead{" --media-path ", "--allowed-local-media-path"},
+            "not supported: docs/api.md has the limits of a connection"},
+    Instead{" --media-path ", "use --allowed-local-media-path"},
     Instead{" --tools --tools-runtime --mcp-servers-config --mcp-servers-json -ag --agent -no-ag "
             "--no-agent ",
-            "the server runs no tools: clients do (docs/tools.md)"},
-    Instead{" --sleep-idle-seconds ", "memory is not given back while the server runs"},
+            "not supported: clients run tools (docs/tools.md)"},
+    Instead{" --sleep-idle-seconds ",
+            "not supported: memory is not released while the server runs"},
     // Chat
-    Instead{" --chat-template-file ", "--chat-template takes a file, too"},
-    Instead{" --chat-template-kwargs ", "--default-chat-template-kwargs"},
+    Instead{" --chat-template-file ", "use --chat-template, which takes a file too"},
+    Instead{" --chat-template-kwargs ", "use --default-chat-template-kwargs"},
     Instead{" --reasoning-format --skip-chat-parsing --no-skip-chat-parsing ",
-            "--reasoning-parser; none leaves thoughts in the content"},
+            "use --reasoning-parser; without it reasoning stays in the content"},
     Instead{" -rea --reasoning --reasoning-effort ",
-            "requests say it, reasoning_effort; for those that do not, "
+            "set `reasoning_effort` in the request, or a default with "
             "--default-chat-template-kwargs '{\"enable_thinking\": false}'"},
     Instead{" --reasoning-budget --reasoning-budget-message --reasoning-preserve "
             "--no-reasoning-preserve ",
-            "thoughts have no budget of their own; max_tokens counts them"},
+            "not supported: `max_tokens` of a request counts reasoning too"},
     Instead{" --prefill-assistant --no-prefill-assistant ",
-            "requests say it: continue_final_message"},
+            "set `continue_final_message` in the request"},
     Instead{" --embedding --embeddings --rerank --reranking --pooling --embd-normalize ",
-            "a sentence encoder embeds and ranks without a flag, pooled as it was trained"},
-    Instead{" --spm-infill ", "there is no /infill"},
+            "not needed: a sentence encoder embeds and ranks without a flag"},
+    Instead{" --spm-infill ", "not supported: there is no /infill"},
     // Images and videos
-    Instead{" --image-min-tokens --image-max-tokens ",
-            "--mm-processor-kwargs '{\"min_pixels\": N, \"max_pixels\": N}'"},
+    Instead{
+        " --image-min-tokens --image-max-tokens ",
+        "use --mm-processor-kwargs '{\"min_pixels\": N, \"max_pixels\": N}': pixels, not tokens"},
     Instead{" --mtmd-batch-max-tokens ",
-            "images are encoded between steps, by time: --tpot-target-ms"},
-    Instead{" --video-fps ", "--media-io-kwargs '{\"video\": {\"fps\": N}}'"},
-    Instead{
-        " --video-timestamp-interval --video-ffmpeg-dir ",
-        "the video decoder is saccade-video-decoder, and times are the model's (docs/videos.md)"},
+            "use --tpot-target-ms: images are encoded in pieces that keep to it"},
+    Instead{" --video-fps ", "use --media-io-kwargs '{\"video\": {\"fps\": N}}'"},
+    Instead{" --video-timestamp-interval --video-ffmpeg-dir ",
+            "not supported: videos are decoded by saccade-video-decoder, with the model's own "
+            "timestamps (docs/videos.md)"},
     // Sampling
-    Instead{" -n --predict --n-predict ", "requests say it: max_tokens"},
+    Instead{" -n --predict --n-predict ", "set `max_tokens` in the request"},
+    Instead{" --temp --temperature ",
+            "set `temperature` in the request, or a default with --override-generation-config "
+            "'{\"temperature\": 0.7}'"},
+    Instead{" --top-k ",
+            "set `top_k` in the request, or a default with --override-generation-config "
+            "'{\"top_k\": 40}'"},
+    Instead{" --top-p ",
+            "set `top_p` in the request, or a default with --override-generation-config "
+            "'{\"top_p\": 0.95}'"},
+    Instead{" --min-p ",
+            "set `min_p` in the request, or a default with --override-generation-config "
+            "'{\"min_p\": 0.05}'"},
+    Instead{" --repeat-penalty ",
+            "set `repetition_penalty` in the request, or a default with "
+            "--override-generation-config '{\"repetition_penalty\": 1.1}'"},
+    Instead{" -s ", "use --seed"},
+    Instead{" --presence-penalty ", "set `presence_penalty` in the request"},
+    Instead{" --frequency-penalty ", "set `frequency_penalty` in the request"},
+    Instead{" --ignore-eos ", "set `ignore_eos` in the request"},
+    Instead{" -l --logit-bias ", "set `logit_bias` in the request"},
+    Instead{" --grammar --grammar-file ",
+            "set `grammar` in the request (docs/structured-output.md)"},
+    Instead{" -j --json-schema -jf --json-schema-file ",
+            "set `json_schema` in the request (docs/structured-output.md)"},
+    Instead{" -r --reverse-prompt ", "set `stop` in the request"},
+    Instead{" -sp --special ", "set `skip_special_tokens` to false in the request"},
+    Instead{" -e --escape --no-escape ", "not needed: prompts are JSON strings"},
     Instead{
-        " --temp --temperature --top-k --top-p --min-p --repeat-penalty ",
-        "requests say it; for those that do not, --override-generation-config '{\"temperature\": "
-        "0.7}'"},
-    Instead{" -s ", "--seed"},
-    Instead{" --presence-penalty --frequency-penalty --ignore-eos -l --logit-bias --grammar "
-            "--grammar-file -j --json-schema -jf --json-schema-file -r --reverse-prompt -sp "
-            "--special -e --escape --no-escape ",
-            "requests say it (docs/api.md)"},
-    Instead{" --samplers --sampler-seq --sampling-seq --top-nsigma --top-n-sigma "
-            "--xtc-probability --xtc-threshold --typical --typical-p --repeat-last-n "
-            "--dry-multiplier --dry-base --dry-allowed-length --dry-penalty-last-n "
-            "--dry-sequence-breaker --adaptive-target --adaptive-decay --dynatemp-range "
-            "--dynatemp-exp --mirostat --mirostat-lr --mirostat-ent ",
-            "there is no such sampler: temperature, top_p, top_k, min_p and penalties are vLLM's"},
-    Instead{" -bs --backend-sampling ", "tokens are always sampled on the device"},
+        " --samplers --sampler-seq --sampling-seq --top-nsigma --top-n-sigma --xtc-probability "
+        "--xtc-threshold --typical --typical-p --repeat-last-n --dry-multiplier --dry-base "
+        "--dry-allowed-length --dry-penalty-last-n --dry-sequence-breaker --adaptive-target "
+        "--adaptive-decay --dynatemp-range --dynatemp-exp --mirostat --mirostat-lr --mirostat-ent ",
+        "not supported: the samplers are temperature, top_p, top_k, min_p and penalties"},
+    Instead{" -bs --backend-sampling ",
+            "not needed: tokens are always sampled on the model's device"},
     // Speculative decoding
     Instead{" -md --model-draft --spec-draft-model --spec-draft-hf -hfd -hfrd --hf-repo-draft "
-            "--draft --draft-n --draft-max --spec-draft-n-max --spec-type --spec-default "
-            "-lcs --lookup-cache-static -lcd --lookup-cache-dynamic ",
-            "--speculative-config '{\"model\":\"DIR\",\"num_speculative_tokens\":4}', or "
-            "'{\"method\":\"ngram\",\"num_speculative_tokens\":4}'"},
+            "--draft --draft-n --draft-max --spec-draft-n-max --spec-type --spec-default -lcs "
+            "--lookup-cache-static -lcd --lookup-cache-dynamic ",
+            "use --speculative-config '{\"model\": \"DIR\", \"num_speculative_tokens\": 4}', or "
+            "'{\"method\": \"ngram\", \"num_speculative_tokens\": 4}'"},
     Instead{" -td --threads-draft -tbd --threads-batch-draft -Cd --cpu-mask-draft -Crd "
             "--cpu-range-draft --cpu-strict-draft --prio-draft --poll-draft -Cbd "
-            "--cpu-mask-batch-draft --cpu-strict-batch-draft --prio-batch-draft "
-            "--poll-batch-draft -otd --override-tensor-draft -cmoed --cpu-moe-draft -ncmoed "
-            "--n-cpu-moe-draft -devd --device-draft -ngld --gpu-layers-draft "
-            "--n-gpu-layers-draft -ctkd --cache-type-k-draft -ctvd --cache-type-v-draft ",
-            "a draft model runs on the model's device, with its threads and types"},
+            "--cpu-mask-batch-draft --cpu-strict-batch-draft --prio-batch-draft --poll-batch-draft "
+            "-otd --override-tensor-draft -cmoed --cpu-moe-draft -ncmoed --n-cpu-moe-draft -devd "
+            "--device-draft -ngld --gpu-layers-draft --n-gpu-layers-draft -ctkd "
+            "--cache-type-k-draft -ctvd --cache-type-v-draft ",
+            "not needed: a draft model runs on the model's device, with its threads"},
     // The log
-    Instead{" -v --verbose --log-verbose -lv --verbosity --log-verbosity ", "--log-level debug"},
+    Instead{" -v --verbose --log-verbose -lv --verbosity --log-verbosity ",
+            "use --log-level debug"},
     Instead{" --log-disable --log-file --log-jsonl --no-log-jsonl --log-colors --log-prefix "
             "--no-log-prefix --log-timestamps --no-log-timestamps ",
-            "the log goes to standard error, a line an event"},
-    Instead{" --log-prompts-dir ", "prompts are never written to the log"},
-    Instead{" -cl --cache-list ", "`saccade model pull` downloads; HF_HOME is where"},
-    Instead{" --completion-bash ", "`saccade completion bash`"},
+            "not supported: the log goes to standard error, a line per event"},
+    Instead{" --log-prompts-dir ", "not supported: prompts are never logged"},
+    Instead{" -cl --cache-list ",
+            "not supported: downloads are in the Hugging Face cache (HF_HOME)"},
+    Instead{" --completion-bash ", "use `saccade completion bash`"},
 };
 
 // Whole families of flags, by how they begin.
 constexpr std::array kBegins = {
-    Instead{"--spec-", "speculative decoding has one flag: --speculative-config"},
-    Instead{"--draft-", "speculative decoding has one flag: --speculative-config"},
+    Instead{"--spec-", "use --speculative-config"},
+    Instead{"--draft-", "use --speculative-config"},
 };
 
 }  // namespace

@@ -37,27 +37,29 @@ Result<serve::LoraModule> module_of(const std::string& given) {
 
 void add_lora_flags(CLI::App& cmd, LoraFlags& f, serve::ServeSettings& s) {
   cmd.add_flag("--enable-lora,!--no-enable-lora", f.enable,
-               "adapters that requests name instead of the model (docs/lora.md)");
+               "let requests name an adapter as their model");
   cmd.add_option("--lora-modules", f.modules,
-                 "adapters that are there from the start: NAME=FOLDER, or JSON with name, path and "
+                 "adapters to load at start: NAME=FOLDER, or JSON with name, path and "
                  "base_model_name")
       ->expected(1, -1);
-  cmd.add_option("--max-loras", f.max_loras, "adapters of one step")
+  cmd.add_option("--max-loras", f.max_loras, "most adapters in one step")
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));
-  cmd.add_option("--max-lora-rank", s.engine.max_lora_rank, "highest rank of an adapter")
+  cmd.add_option("--max-lora-rank", s.engine.max_lora_rank, "highest rank that an adapter may have")
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));
   cmd.add_option("--max-cpu-loras", f.max_cpu_loras,
-                 "adapters whose files' numbers stay in memory; others are read again when a "
-                 "request names them; --max-loras by itself")
+                 "adapters whose files are kept in memory; others are read again when a request "
+                 "names them")
+      ->default_str("--max-loras")
       ->check(CLI::Range(1, 1 << 20));
   cmd.add_flag("--allow-runtime-lora-updating", s.lora.runtime_updates,
-               "/v1/load_lora_adapter and /v1/unload_lora_adapter are there (also "
+               "enable /v1/load_lora_adapter and /v1/unload_lora_adapter (also "
                "VLLM_ALLOW_RUNTIME_LORA_UPDATING)");
   cmd.add_option("--allowed-lora-paths", s.lora.allowed_paths,
-                 "folders that adapters may lie in; by itself any")
-      ->expected(1, -1);
+                 "folders that adapters may be loaded from")
+      ->expected(1, -1)
+      ->default_str("any");
 }
 
 Result<void> complete_lora(const LoraFlags& f, serve::ServeSettings& s) {

@@ -57,8 +57,10 @@ struct ServeFlags {
   std::vector<std::string> notices;  // variables that change nothing
 };
 
-// Of requests, the model, image sizes and the engine: what is neither HTTP's nor a cluster's.
+// What `saccade batch` has too: neither HTTP's nor a cluster's.
 void add_offline_flags(CLI::App& cmd, ServeFlags& flags);
+// The last of them, so that their group stands last in --help.
+void add_log_flags(CLI::App& cmd, ServeFlags& flags);
 
 // Checks what has been given and fills `settings`; nothing is loaded. Sets the log's level. Errors
 // name the flag.

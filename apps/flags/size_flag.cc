@@ -1,5 +1,6 @@
 #include "apps/flags/size_flag.h"
 
+#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -57,6 +58,20 @@ CLI::Validator as_bytes() {
             return std::string();
           },
           ""};
+}
+
+std::string bytes_text(std::size_t bytes) {
+  constexpr std::array kUnits = {"", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  for (; bytes > 0 && bytes % 1024 == 0 && unit + 1 < kUnits.size(); ++unit) bytes /= 1024;
+  return std::to_string(bytes) + kUnits[unit];
+}
+
+CLI::Option* add_bytes(CLI::App& cmd, const std::string& names, std::size_t& value,
+                       const std::string& description) {
+  return cmd.add_option(names, value, description)
+      ->transform(as_bytes())
+      ->default_str(bytes_text(value));
 }
 
 }  // namespace saccade

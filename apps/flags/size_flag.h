@@ -2,7 +2,9 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
@@ -17,5 +19,12 @@ Result<std::int64_t> parse_count(std::string_view text);
 // of 1024.
 CLI::Validator as_count();
 CLI::Validator as_bytes();
+
+// As as_bytes() takes them: "256MiB", "1000".
+std::string bytes_text(std::size_t bytes);
+
+// An option of as_bytes() whose default is `value`.
+CLI::Option* add_bytes(CLI::App& cmd, const std::string& names, std::size_t& value,
+                       const std::string& description);
 
 }  // namespace saccade

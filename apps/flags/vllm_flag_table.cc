@@ -10,60 +10,61 @@ using enum Takes;
 using enum Fate;
 
 constexpr std::string_view kOneServer =
-    "a server is one process on one machine, whose devices share a model by "
-    "--tensor-parallel-size; several servers behind `saccade proxy --pd URL,URL` share the load "
-    "(docs/proxy.md)";
+    "a server is one process on one machine; --tensor-parallel-size splits a model over its "
+    "devices, and `saccade proxy --pd URL,URL` balances several servers (docs/proxy.md)";
 constexpr std::string_view kRanksAreThreads =
-    "ranks are threads of one process, as many as --tensor-parallel-size says";
+    "ranks are threads of one process; --tensor-parallel-size sets their number";
 constexpr std::string_view kNoGraphs =
-    "kernels are compiled ahead of time; nothing is captured or compiled at start";
+    "kernels are compiled ahead of time; nothing is compiled at start";
 constexpr std::string_view kKernels =
-    "kernels are chosen by the processor; `saccade doctor` shows which";
+    "kernels are chosen for the processor; `saccade doctor` shows them";
 constexpr std::string_view kExpertsByWidth =
-    "experts are computed in one way, and ranks share the width of every one";
+    "there is one implementation of experts; ranks split the width of each expert";
 constexpr std::string_view kOneState =
-    "states are f32, computed in one way and kept every --mamba-block-size tokens";
+    "recurrent states are float32, with one implementation; prefix caching keeps one every "
+    "--mamba-block-size tokens";
 constexpr std::string_view kTextAdapters =
-    "adapters go to the text's decoder alone; merge one of a vision tower into the checkpoint and "
-    "serve that (docs/lora.md)";
+    "adapters apply to the text decoder only; merge an adapter of the vision tower into the "
+    "checkpoint (docs/lora.md)";
 constexpr std::string_view kNoExpertAdapters = "experts take no adapters";
-constexpr std::string_view kNoPython =
-    "there is no Python in the server that could load it; a proxy in front can do what it does";
+constexpr std::string_view kNoPython = "the server runs no Python; do it in a proxy in front";
 constexpr std::string_view kOneConfig =
-    "--speculative-config says it: "
+    "use --speculative-config "
     "'{\"method\":\"ngram\",\"num_speculative_tokens\":4,\"prompt_lookup_max\":4}' or "
     "'{\"model\":\"DIR\",\"num_speculative_tokens\":4}'";
 constexpr std::string_view kNoTraces =
-    "no traces are sent; stage times are in /metrics, and in an answer with \"metrics\": true";
+    "no traces are sent; the times of stages are in /metrics, and in answers to requests with "
+    "\"metrics\": true";
 constexpr std::string_view kBoundRanks =
-    "ranks on the CPU have a node each where there are as many, or what VLLM_CPU_OMP_THREADS_BIND "
-    "says; threads beside a GPU stay where numactl puts them";
-constexpr std::string_view kNoOffload = "weights and cache are in main memory already";
+    "ranks on a CPU get a NUMA node each if there are enough, or what VLLM_CPU_OMP_THREADS_BIND "
+    "says; with a GPU use numactl";
+constexpr std::string_view kNoOffload =
+    "nothing is offloaded: weights and KV cache are in main memory on a CPU, in GPU memory on a "
+    "GPU";
 constexpr std::string_view kMmapped =
-    "safetensors are mapped, read by all compute threads and let go as they are packed";
+    "safetensors are memory-mapped, read by all compute threads, and released as they are packed";
 constexpr std::string_view kNoLogText =
-    "neither prompts nor answers are written to the log, only their sizes "
-    "(--enable-log-requests)";
+    "prompts and answers are not logged, only their sizes (--enable-log-requests)";
 constexpr std::string_view kLogHere =
-    "the log goes to standard error, a line an event; --log-level says how much";
+    "the log goes to standard error, a line per event; --log-level sets the level";
 constexpr std::string_view kEncodersApart =
-    "of a request only encoding can run elsewhere: --role encoder and --encoders "
-    "(docs/cluster.md)";
+    "prefill and decode are not split over servers; only image encoding is: --role encoder and "
+    "--encoders (docs/cluster.md)";
 constexpr std::string_view kNoSleep =
-    "memory is not given back while the server runs; stop it and start it again";
+    "memory is not released while the server runs; stop the server and start it again";
 constexpr std::string_view kFixedHeaders =
-    "a request's header may have 64 KiB (SECURITY.md), a body --max-body-mib";
-constexpr std::string_view kNoCohere = "no Cohere family is served";
+    "request headers are limited to 64 KiB (SECURITY.md), bodies to --max-body-mib";
+constexpr std::string_view kNoCohere = "Cohere models are not supported";
 constexpr std::string_view kOneProcess =
-    "one process does all; --io-threads and --worker-threads say how many threads prepare requests";
+    "there is one process; --io-threads and --worker-threads set the threads that prepare requests";
 constexpr std::string_view kRunnerIsFixed =
-    "a model does what its config.json says: it generates, or it is a sentence encoder and embeds";
+    "the model's config.json decides: it generates, or it is a sentence encoder and embeds";
 constexpr std::string_view kHubPull =
-    "pickles and code are never downloaded, and of GGUF files one model";
+    "pickles and code are never downloaded, and only one GGUF model of a repository";
 constexpr std::string_view kClientCertificates =
-    "clients are known by --api-key; put a proxy that asks for certificates in front";
+    "client certificates are not supported; use --api-key, or a proxy in front that asks for them";
 constexpr std::string_view kOnePool =
-    "--kv-policy says how the cache is divided among layers (docs/memory.md)";
+    "--kv-policy sets how layers share the KV cache (docs/memory.md)";
 
 constexpr VllmFlag works(std::string_view names, std::string_view sentence = "") {
   return {names, kValue, kWorks, "", sentence};
@@ -97,33 +98,32 @@ constexpr VllmFlag older(VllmFlag flag) {
 }
 
 constexpr VllmFlag kTable[] = {
-    idle("--additional-config", "it is for other platforms' plugins"),
+    idle("--additional-config", "there are no platform plugins"),
     idle_switch("--aggregate-engine-logging", "there is one engine and one log"),
     idle("--all2all-backend", kExpertsByWidth),
     works_switch("--allow-credentials"),
     idle_switch("--allow-deprecated-quantization",
-                "what is read is in docs/quantised.md, deprecated elsewhere or not"),
+                "docs/quantised.md has the methods that are read, deprecated in vLLM or not"),
     refused("--allowed-headers", "* [\"*\"] \"*\"",
-            "pages of --allowed-origins may send any header; others none"),
+            "--allowed-origins may send any header, other origins none"),
     works("--allowed-local-media-path"),
     works("--allowed-media-domains"),
     refused("--allowed-methods", "* [\"*\"] \"*\"",
-            "pages of --allowed-origins may use every method a route has; others none"),
+            "--allowed-origins may use every method of a route, other origins none"),
     works("--allowed-origins --cors-allow-origins"),
-    idle("--anthropic-disabled-thinking-effort", "thoughts have no levels of effort here"),
+    idle("--anthropic-disabled-thinking-effort", "there are no levels of reasoning effort"),
     works("--api-key",
-          "every route but /health, /ping, /version and /metrics asks for one of them"),
+          "every route needs a key but /, /health, /ping, /version, /openapi.json and /metrics"),
     idle("--api-server-count -asc", kOneProcess),
     works_switch("--async-scheduling"),
     works("--attention-backend",
-          "FLASHINFER, and here auto and own; other names are auto; a CPU has one kind"),
+          "FLASHINFER, auto and own; other names mean auto; no effect on a CPU"),
     idle("--attention-config -ac", kKernels),
-    refused("--aux-output-config", "{}", "answers have no such outputs"),
+    refused("--aux-output-config", "{}", "there are no auxiliary outputs"),
     works("--block-size"),
     works("--chat-template"),
-    idle("--chat-template-content-format",
-         "which form a template takes is found by rendering it, role by role"),
-    idle("--code-revision", "no code of a checkpoint is run"),
+    idle("--chat-template-content-format", "the format is detected by rendering the template"),
+    idle("--code-revision", "code in a checkpoint is never run"),
     idle("--cohere-format", kNoCohere),
     idle_switch("--cohere-is-reasoning-model", kNoCohere),
     idle_list("--collect-detailed-traces", kNoTraces),
@@ -131,15 +131,15 @@ constexpr VllmFlag kTable[] = {
     works("--config", "TOML, INI or flat YAML"),
     refused("--config-format", "auto hf", "give a checkpoint with Hugging Face's config.json"),
     refused("--convert", "auto none",
-            "a model that generates is not turned into one that embeds; serve a sentence encoder"),
+            "generative models cannot be converted to embedders; serve a sentence encoder"),
     idle("--cp-kv-cache-interleave-size", kRanksAreThreads),
     idle("--cpu-distributed-timeout-seconds", kRanksAreThreads),
     idle("--cpu-offload-gb", kNoOffload),
     idle_list("--cpu-offload-params", kNoOffload),
     works("--cudagraph-capture-sizes",
-          "a size is captured when steps of it come; a CPU makes no graphs"),
+          "a graph is captured when a step of its size first runs; no effect on a CPU"),
     idle_switch("--cudagraph-metrics", kNoGraphs),
-    idle("--custom-histogram-buckets", "the histograms of /metrics have fixed bounds"),
+    idle("--custom-histogram-buckets", "the histograms of /metrics have fixed buckets"),
     idle("--data-parallel-address -dpa", kRanksAreThreads),
     idle("--data-parallel-backend -dpb", kRanksAreThreads),
     refused_switch("--data-parallel-external-lb -dpe", kOneServer),
@@ -151,8 +151,8 @@ constexpr VllmFlag kTable[] = {
     refused("--data-parallel-size-local -dpl", "0 1", kOneServer),
     refused("--data-parallel-start-rank -dpr", "0", kOneServer),
     idle("--data-parallel-supervisor-port", kRanksAreThreads),
-    idle("--dbo-decode-token-threshold", "batches are not split in two"),
-    idle("--dbo-prefill-token-threshold", "batches are not split in two"),
+    idle("--dbo-decode-token-threshold", "batches are not split into microbatches"),
+    idle("--dbo-prefill-token-threshold", "batches are not split into microbatches"),
     idle("--dcp-comm-backend", kRanksAreThreads),
     idle("--dcp-kv-cache-interleave-size", kRanksAreThreads),
     idle_switch("--dcp-q-replicate", kRanksAreThreads),
@@ -160,20 +160,20 @@ constexpr VllmFlag kTable[] = {
     works("--default-chat-template-kwargs"),
     refused("--default-mm-loras", "{}", "a request names its adapter as its model"),
     refused("--device-ids", "0", "one device is used, the first; CUDA_VISIBLE_DEVICES says which"),
-    refused("--diffusion-config -dc", "{}", "no family that is served generates by diffusion"),
+    refused("--diffusion-config -dc", "{}", "diffusion models are not supported"),
     idle("--disable-access-log-for-endpoints",
          "HTTP requests are not logged; --enable-log-requests logs those that generate"),
     idle_switch("--disable-cascade-attn", kKernels),
     idle_switch("--disable-chunked-mm-input",
-                "an image is encoded before the first step that needs it, wherever a chunk ends"),
+                "an image is always encoded before the first prefill chunk that needs it"),
     idle_switch("--disable-custom-all-reduce", kRanksAreThreads),
-    idle_switch("--disable-fastapi-docs", "there are no pages of documentation to leave out"),
+    idle_switch("--disable-fastapi-docs", "the server has no documentation pages"),
     idle_switch("--disable-hybrid-kv-cache-manager", kOnePool),
     works_switch("--disable-log-stats"),
     idle_switch("--disable-nccl-for-dp-synchronization", kRanksAreThreads),
     refused_switch("--disable-sliding-window",
-                   "layers with a window are served as they were trained; --max-model-len WINDOW "
-                   "keeps texts within it"),
+                   "sliding-window layers run as trained; --max-model-len WINDOW keeps sequences "
+                   "within the window"),
     idle_switch("--disable-uvicorn-access-log",
                 "HTTP requests are not logged; --enable-log-requests logs those that generate"),
     idle("--distributed-executor-backend", kRanksAreThreads),
@@ -187,20 +187,20 @@ constexpr VllmFlag kTable[] = {
     refused("--ec-manager-config", "{}", kEncodersApart),
     refused("--ec-transfer-config", "{}", kEncodersApart),
     idle("--elastic-ep-max-dp-size", kExpertsByWidth),
-    works_switch("--enable-auto-tool-choice",
-                 "on by itself; --no-enable-auto-tool-choice leaves calls in the content"),
+    works_switch(
+        "--enable-auto-tool-choice",
+        "on by default; --no-enable-auto-tool-choice refuses tool_choice \"auto\" with 400"),
     idle_switch("--enable-batch-sharded-sampling", kRanksAreThreads),
     idle_switch("--enable-chunked-prefill",
-                "prompts are always computed in chunks, with the same answers; "
-                "--long-prefill-token-threshold bounds them"),
+                "prefill is always chunked; --long-prefill-token-threshold limits the chunks"),
     idle_switch("--enable-cumem-allocator", kNoOffload),
-    idle_switch("--enable-dbo", "batches are not split in two"),
+    idle_switch("--enable-dbo", "batches are not split into microbatches"),
     idle_switch("--enable-elastic-ep", kExpertsByWidth),
     idle_switch("--enable-ep-weight-filter", kExpertsByWidth),
     idle_switch("--enable-eplb", kExpertsByWidth),
     idle_switch("--enable-expert-parallel -ep", kExpertsByWidth),
     idle_switch("--enable-fault-tolerance", kRanksAreThreads),
-    idle_switch("--enable-flash-late-interaction", "no late-interaction model is served"),
+    idle_switch("--enable-flash-late-interaction", "late-interaction models are not supported"),
     idle_switch("--enable-flashinfer-autotune", kKernels),
     works_switch("--enable-force-include-usage"),
     idle_switch("--enable-hc-sp", kRanksAreThreads),
@@ -209,63 +209,61 @@ constexpr VllmFlag kTable[] = {
     idle_switch("--enable-log-outputs", kNoLogText),
     works_switch("--enable-log-requests --disable-log-requests"),
     idle_switch("--enable-logging-iteration-details",
-                "the log has tokens a second; steps are in /metrics"),
+                "the log has tokens/s; steps are in /metrics"),
     works_switch("--enable-lora"),
     idle_switch("--enable-mamba-cache-stochastic-rounding", kOneState),
     idle_switch("--enable-mamba-shared-prefix-checkpoint", kOneState),
-    idle_switch("--enable-mfu-metrics", "/metrics has tokens and times, not shares of a peak"),
+    idle_switch("--enable-mfu-metrics",
+                "/metrics has tokens and times, no utilisation of peak FLOPS"),
     idle_switch("--enable-mixed-moe-lora-format", kNoExpertAdapters),
-    works_switch("--enable-mm-embeds",
-                 "image_embeds of images (docs/api.md); of videos there are none"),
+    works_switch("--enable-mm-embeds", "image_embeds for images (docs/api.md), not for videos"),
     idle_switch("--enable-moe-shared-loras", kNoExpertAdapters),
     idle_switch("--enable-nccl-comm-suspend", kRanksAreThreads),
-    idle_switch("--enable-offline-docs", "there are no pages of documentation"),
+    idle_switch("--enable-offline-docs", "the server has no documentation pages"),
     works_switch("--enable-per-request-metrics",
-                 "answers have the member `metrics` of docs/api.md"),
+                 "adds the `metrics` member of docs/api.md to every answer"),
     works_switch("--enable-prefix-caching"),
-    refused_switch("--enable-prompt-embeds", "send the prompt as text or as token ids"),
-    idle_switch("--enable-prompt-tokens-details", "usage always has them"),
+    refused_switch("--enable-prompt-embeds", "send the prompt as text or token ids"),
+    idle_switch("--enable-prompt-tokens-details", "usage always has prompt_tokens_details"),
     works_switch("--enable-request-id-headers"),
-    refused_switch("--enable-return-routed-experts",
-                   "answers do not say which experts were chosen; leave it out"),
+    refused_switch("--enable-return-routed-experts", "answers do not list the chosen experts"),
     refused_switch("--enable-scale-out",
-                   "there are no such routes; /tokenize renders a request to tokens"),
+                   "there are no such routes; /tokenize turns a request into tokens"),
     idle_switch("--enable-server-load-tracking", "the load is always counted: GET /load"),
     idle_switch("--enable-shm-tensor-arena", kOneProcess),
     refused_switch("--enable-sleep-mode", kNoSleep),
     idle_switch("--enable-ssl-refresh",
-                "files of a certificate that change are always read again, for new connections"),
-    idle_switch("--enable-tokenizer-info-endpoint", "it is always there: GET /tokenizer_info"),
+                "changed certificate files are always reloaded, for new connections"),
+    idle_switch("--enable-tokenizer-info-endpoint", "GET /tokenizer_info is always there"),
     refused_switch("--enable-tower-connector-lora", kTextAdapters),
-    refused_switch("--enable-trace-replay", "decoding cannot be made to follow given tokens"),
-    works("--enforce-eager", "a CPU makes no graphs"),
-    refused("--engram-config", "{}", "no family that is served has such tables"),
+    refused_switch("--enable-trace-replay", "decoding cannot follow given tokens"),
+    works("--enforce-eager", "no effect on a CPU"),
+    refused("--engram-config", "{}", "models with engram tables are not supported"),
     idle("--eplb-config", kExpertsByWidth),
     works_switch("--exclude-tools-when-tool-choice-none"),
     idle("--expert-placement-strategy", kExpertsByWidth),
     idle_switch("--fail-on-environ-validation",
-                "variables that have no effect are named in a line at start"),
+                "environment variables without effect are listed at start"),
     idle("--fault-tolerance-config", kRanksAreThreads),
     idle("--fingerprint-mode", "answers have no system_fingerprint"),
     idle("--fingerprint-value", "answers have no system_fingerprint"),
-    idle_switch("--fully-sharded-loras", "a model that is shared by ranks takes no adapters"),
+    idle_switch("--fully-sharded-loras",
+                "adapters do not work with --tensor-parallel-size above 1"),
     idle("--gdn-prefill-backend", kKernels),
     works("--generation-config"),
     works("--gpu-memory-utilization --device-memory-utilization",
-          "0.9 by itself; on a CPU it has no effect, the cache takes a share of free memory"),
-    refused_switch("--grpc", "clients speak HTTP; gRPC is between servers and encoders alone"),
-    refused("--grpc-port", "", "clients speak HTTP; gRPC is between servers and encoders alone"),
+          "default 0.9; no effect on a CPU, where --kv-cache-bytes sets the cache's size"),
+    refused_switch("--grpc", "the API is HTTP only"),
+    refused("--grpc-port", "", "the API is HTTP only"),
     idle("--h11-max-header-count", kFixedHeaders),
     idle("--h11-max-incomplete-event-size", kFixedHeaders),
     refused_switch("--headless", kOneServer),
-    refused("--hf-config-path", "",
-            "put that config.json beside the weights, in a folder of links"),
-    works("--hf-overrides", "a JSON object that is laid over config.json"),
+    refused("--hf-config-path", "", "make a folder with that config.json and links to the weights"),
+    works("--hf-overrides", "a JSON object that is merged into config.json"),
     works("--hf-token"),
-    works("--host", "127.0.0.1 by itself, not every address"),
+    works("--host", "the default is 127.0.0.1, not all addresses"),
     idle_list("--ignore-patterns", kHubPull),
-    idle_switch("--interleave-mm-strings",
-                "placeholders always stand where the content has its images"),
+    idle_switch("--interleave-mm-strings", "images always stay at their places in the content"),
     refused("--io-processor-plugin", "", kNoPython),
     idle("--ir-op-priority", kKernels),
     idle("--jit-monitor-mode", kNoGraphs),
@@ -274,27 +272,27 @@ constexpr VllmFlag kTable[] = {
     idle("--kda-prefill-backend", kKernels),
     idle("--kernel-config", kKernels),
     works("--kv-cache-dtype",
-          "auto, bfloat16, float32; int8 and fp8, int8_per_token_head and fp8_per_token_head: a "
-          "scale for every token and head"),
-    refused_list("--kv-cache-dtype-skip-layers", "",
-                 "all layers keep keys and values as one type; leave it out"),
+          "auto, bfloat16, float32, int8 and fp8; int8_per_token_head and fp8_per_token_head are "
+          "the same as the last two"),
+    refused_list("--kv-cache-dtype-skip-layers", "", "all layers have the same KV cache type"),
     works("--kv-cache-memory-bytes --kv-cache-memory"),
     idle_switch("--kv-cache-metrics", "/metrics has the cache's use and hits"),
     idle("--kv-cache-metrics-sample", "/metrics has the cache's use and hits"),
     works("--kv-events-config",
-          "endpoints of loopback are bound too; a full queue is told as AllBlocksCleared"),
+          "loopback endpoints are bound too; a full queue is reported as AllBlocksCleared"),
     idle("--kv-offloading-backend", kNoOffload),
     refused("--kv-offloading-size", "0",
-            "the cache is in main memory; --kv-cache-bytes makes it larger"),
-    idle_switch("--kv-sharing-fast-prefill", "no family that is served shares keys between layers"),
+            "the KV cache is not offloaded; --kv-cache-bytes sets its size"),
+    idle_switch("--kv-sharing-fast-prefill",
+                "models that share keys and values between layers are not supported"),
     refused("--kv-transfer-config", "{}", kEncodersApart),
     works_switch("--language-model-only", "requests with images or videos are refused"),
-    works("--limit-mm-per-prompt", "of {\"image\": {\"count\": N}} the count is taken"),
+    works("--limit-mm-per-prompt", "{\"image\": {\"count\": N}} is read as N"),
     idle("--linear-backend", kKernels),
-    works("--load-format", "auto and safetensors are the same; dummy makes random weights"),
+    works("--load-format", "auto, safetensors and dummy"),
     idle("--log-config-file", kLogHere),
     idle_switch("--log-error-stack", kLogHere),
-    works("--log-level", "trace is debug, critical is error"),
+    works("--log-level", "trace means debug, critical means error"),
     idle("--logging-config", kLogHere),
     refused_list("--logits-processors", "", kNoPython),
     refused("--logprobs-mode", "raw_logprobs",
@@ -302,10 +300,10 @@ constexpr VllmFlag kTable[] = {
             "temperature (raw_logprobs)"),
     works("--long-prefill-token-threshold"),
     idle_switch("--long-prefill-token-threshold-adaptive",
-                "clients share a step's budget by turns already (--fairness)"),
-    idle("--lora-dtype", "adapters are multiplied as the model's matrices are"),
+                "--fairness already shares steps among clients"),
+    idle("--lora-dtype", "adapters use the model's compute type"),
     works("--lora-modules"),
-    idle_list("--lora-target-modules", "an adapter's own configuration names its modules"),
+    idle_list("--lora-target-modules", "adapter_config.json names the modules"),
     idle("--mamba-backend", kOneState),
     works("--mamba-block-size"),
     idle("--mamba-cache-dtype", kOneState),
@@ -316,48 +314,49 @@ constexpr VllmFlag kTable[] = {
     idle("--master-addr", kRanksAreThreads),
     idle("--master-port", kRanksAreThreads),
     works("--max-cpu-loras"),
-    works("--max-cudagraph-capture-size", "a CPU makes no graphs"),
+    works("--max-cudagraph-capture-size", "no effect on a CPU"),
     idle("--max-log-len", kNoLogText),
-    works("--max-logprobs", "-1 is the whole vocabulary"),
-    idle("--max-lora-cls-labels", "no family that is served classifies"),
-    works("--max-lora-rank", "any number up to 4096"),
+    works("--max-logprobs", "-1 is no limit"),
+    idle("--max-lora-cls-labels", "classifiers are not supported"),
+    works("--max-lora-rank", "any rank up to 4096"),
     works("--max-loras"),
-    works("--max-model-len", "1k is 1000, 1K is 1024; auto and -1: as far as the cache holds one"),
-    refused("--max-num-active-seqs", "", "--max-num-seqs is the most that run at once"),
+    works("--max-model-len",
+          "1k is 1000, 1K is 1024; auto and -1: what the model and the KV cache allow"),
+    refused("--max-num-active-seqs", "", "use --max-num-seqs"),
     works("--max-num-batched-tokens", "1k is 1000, 1K is 1024"),
     refused("--max-num-queued-reqs", "",
-            "--max-waiting N bounds what one client may have waiting, with 429 over it"),
-    refused(
-        "--max-num-queued-tokens", "",
-        "--max-waiting N bounds requests; --ttft-target with --over-target refuse goes by time"),
-    refused("--max-num-scheduled-tokens", "", "--max-num-batched-tokens is a step's budget"),
+            "use --max-waiting N: a client's queued requests, beyond which it gets 429"),
+    refused("--max-num-queued-tokens", "",
+            "use --max-waiting N to limit queued requests, or --image-size dynamic with "
+            "--ttft-target and --over-target refuse to limit their wait"),
+    refused("--max-num-scheduled-tokens", "", "use --max-num-batched-tokens"),
     works("--max-num-seqs"),
     idle("--max-parallel-loading-workers", kMmapped),
     works("--media-io-kwargs", "video: num_frames and fps"),
     refused_list("--middleware", "", kNoPython),
-    idle_switch("--mm-device-do-normalize", "pixels are normalised as they are resized"),
+    idle_switch("--mm-device-do-normalize", "pixels are normalised while they are resized"),
     idle("--mm-encoder-attn-backend", kKernels),
-    refused("--mm-encoder-attn-dtype", "None", "the tower computes in --dtype; leave it out"),
-    idle("--mm-encoder-fp8-scale-path", "the tower is not computed in fp8"),
-    idle("--mm-encoder-fp8-scale-save-margin", "the tower is not computed in fp8"),
-    idle("--mm-encoder-fp8-scale-save-path", "the tower is not computed in fp8"),
+    refused("--mm-encoder-attn-dtype", "None", "the vision tower's attention uses --dtype"),
+    idle("--mm-encoder-fp8-scale-path", "the vision tower does not run in fp8"),
+    idle("--mm-encoder-fp8-scale-save-margin", "the vision tower does not run in fp8"),
+    idle("--mm-encoder-fp8-scale-save-path", "the vision tower does not run in fp8"),
     refused_switch("--mm-encoder-only",
-                   "--role encoder --cluster-listen HOST:PORT serves the tower alone "
-                   "(docs/cluster.md)"),
-    idle("--mm-encoder-tp-mode", "every rank has the whole tower, and encodes for itself"),
-    idle("--mm-hasher-algorithm", "images are known by the SHA-256 of their bytes"),
+                   "use --role encoder --cluster-listen HOST:PORT (docs/cluster.md)"),
+    idle("--mm-encoder-tp-mode", "each rank has the whole vision tower and encodes for itself"),
+    idle("--mm-hasher-algorithm", "images are identified by SHA-256"),
     idle("--mm-ipc-gpu-memory-gb", kOneProcess),
     works("--mm-processor-cache-gb",
-          "the cache of image embeddings (--encoder-cache-bytes); 0 turns it off"),
-    idle("--mm-processor-cache-type", "embeddings are kept in the process, the oldest leave first"),
-    idle("--mm-processor-device", "images are decoded and resized on the processor"),
+          "the size of the cache of image embeddings (--encoder-cache-bytes); 0 turns it off"),
+    idle("--mm-processor-cache-type",
+         "image embeddings are cached in the process, least recently used out first"),
+    idle("--mm-processor-device", "images are decoded and resized on the CPU"),
     works("--mm-processor-kwargs", "min_pixels and max_pixels"),
     idle("--mm-shm-cache-max-object-size-mb", kOneProcess),
     idle("--mm-tensor-ipc", kOneProcess),
     works("--model"),
     refused("--model-class-overrides", "{}", kNoPython),
     refused("--model-impl", "auto vllm transformers",
-            "each family has one implementation, whose answers are those of transformers"),
+            "each family has one implementation, checked against transformers"),
     idle("--model-loader-extra-config", kMmapped),
     idle("--moe-backend", kExpertsByWidth),
     refused("--nnodes -n", "1", kOneServer),
@@ -374,55 +373,54 @@ constexpr VllmFlag kTable[] = {
     idle("--optimization-level -O", kNoGraphs),
     idle("--otlp-traces-endpoint", kNoTraces),
     works("--override-generation-config",
-          "temperature, top_p, top_k, min_p, repetition_penalty and max_new_tokens, which bounds "
+          "temperature, top_p, top_k, min_p, repetition_penalty and max_new_tokens, which limits "
           "every answer"),
-    idle("--per-request-spec-decode-metrics", "vllm:spec_decode_* in /metrics count all requests"),
+    idle("--per-request-spec-decode-metrics",
+         "vllm:spec_decode_* in /metrics count all requests together"),
     refused("--performance-mode", "balanced interactivity throughput",
-            "--tpot-target-ms and --max-num-batched-tokens weigh latency against throughput"),
+            "use --tpot-target-ms and --max-num-batched-tokens to trade latency for throughput"),
     refused("--pipeline-parallel-size -pp", "1", kOneServer),
-    refused("--pooler-config", "{}", "a sentence encoder pools as its modules.json says"),
+    refused("--pooler-config", "{}", "modules.json sets how a sentence encoder pools"),
     works("--port"),
     refused("--prefill-context-parallel-size -pcp", "1", kOneServer),
     idle("--prefill-schedule-interval", kRanksAreThreads),
     idle("--prefix-cache-retention-interval", kOnePool),
-    idle("--prefix-caching-hash-algo", "blocks are compared token by token, not by a hash alone"),
-    idle("--prefix-match-unit", "hits are whole blocks of --block-size tokens"),
-    refused("--profiler-config", "{}", "there is no profiler; perf and /metrics see the process"),
+    idle("--prefix-caching-hash-algo", "blocks are compared token by token, not by hash alone"),
+    idle("--prefix-match-unit", "prefixes match in whole blocks of --block-size tokens"),
+    refused("--profiler-config", "{}", "there is no profiler; use perf and /metrics"),
     idle("--pt-load-map-location", "PyTorch files are not read"),
     works("--quantization -q",
-          "int8 and int4 round text layers at load; awq, gptq, fp8 and compressed-tensors have to "
-          "be what "
-          "the checkpoint says"),
+          "int8 and int4 quantise text layers at load; awq, gptq, fp8 and compressed-tensors must "
+          "be what the checkpoint has"),
     refused("--quantization-config", "{}",
-            "weights are read as the checkpoint's quantization_config says (docs/quantised.md)"),
+            "the checkpoint's quantization_config is used (docs/quantised.md)"),
     idle_switch("--ray-workers-use-nsight", kRanksAreThreads),
-    refused("--reasoning-config", "{}", "thoughts have no budget here; leave it out"),
+    refused("--reasoning-config", "{}", "there is no budget for reasoning; max_tokens counts it"),
     works("--reasoning-parser"),
     refused("--reasoning-parser-plugin", "", kNoPython),
-    works("--renderer-num-workers", "another name of --worker-threads"),
+    works("--renderer-num-workers", "same as --worker-threads"),
     idle("--replayssm-buffer-len", kOneState),
-    refused("--response-role", "assistant", "answers are by the assistant, as OpenAI's are"),
-    refused_switch("--return-sampling-mask",
-                   "`logprobs` with `top_logprobs` shows what was likely"),
+    refused("--response-role", "assistant", "the role of answers is assistant"),
+    refused_switch("--return-sampling-mask", "ask for `logprobs` with `top_logprobs` instead"),
     works_switch("--return-tokens-as-token-ids"),
     works("--revision"),
-    works("--root-path", "routes are served with and without it"),
+    works("--root-path", "routes answer with and without the prefix"),
     refused("--runner", "auto generate pooling", kRunnerIsFixed),
     idle("--safetensors-load-strategy", kMmapped),
     idle("--safetensors-prefetch-block-size", kMmapped),
     idle("--safetensors-prefetch-num-threads", kMmapped),
     refused("--scheduler-cls", "", kNoPython),
     idle_switch("--scheduler-reserve-full-isl",
-                "a sequence starts only where its whole prompt has room"),
+                "a sequence starts only when its whole prompt fits the KV cache"),
     works("--scheduling-policy"),
     works("--seed"),
     works("--served-model-name"),
     idle("--show-hidden-metrics-for-version", "no metrics are hidden"),
-    works("--shutdown-timeout", "another name of --drain-seconds; 30 by itself"),
-    idle_switch("--skip-mm-profiling", "no image is encoded at start to measure memory"),
+    works("--shutdown-timeout", "same as --drain-seconds; the default is 30"),
+    idle_switch("--skip-mm-profiling", "memory is computed, not measured by encoding an image"),
     refused_switch("--skip-tokenizer-init",
-                   "the tokenizer is always loaded; prompts may still be token ids, and "
-                   "return_token_ids returns them"),
+                   "the tokenizer is always loaded; prompts may be token ids, and return_token_ids "
+                   "returns them"),
     idle_switch("--sleep-mode-offload-cudagraph", kNoGraphs),
     idle_list("--sleep-preserve-parameter-names", kNoSleep),
     idle("--sparse-indexer-topk-backend", kKernels),
@@ -432,83 +430,80 @@ constexpr VllmFlag kTable[] = {
     idle_switch("--specialize-active-lora", kNoGraphs),
     works("--speculative-config -sc",
           "methods ngram (prompt_lookup_max and prompt_lookup_min up to 16) and draft_model "
-          "(model, revision, quantization, max_model_len); num_speculative_tokens up to 32; "
-          "answers are the same to the bit, and guessing stops where it does not pay "
+          "(model, revision, quantization, max_model_len); num_speculative_tokens up to 32 "
           "(docs/speculative.md)"),
     refused("--sse-keep-alive-interval", "0",
-            "streams send nothing between tokens; raise the proxy's read timeout"),
+            "streams send nothing between tokens; raise your proxy's read timeout"),
     refused("--ssl-ca-certs", "", kClientCertificates),
     refused("--ssl-cert-reqs", "0", kClientCertificates),
     works("--ssl-certfile"),
-    refused("--ssl-ciphers", "", "TLS has OpenSSL's own list; its configuration file changes it"),
+    refused("--ssl-ciphers", "", "set the ciphers in OpenSSL's configuration file"),
     works("--ssl-keyfile"),
-    idle("--stream-interval", "a step's tokens are sent as soon as they are there"),
+    idle("--stream-interval", "tokens are sent after each step"),
     works("--structured-outputs-config",
-          "disable_any_whitespace; the other members ask for what is done anyway, or are refused: "
-          "grammars are the server's own "
-          "(docs/structured-output.md)"),
+          "disable_any_whitespace and reasoning_parser; backend, disable_fallback and "
+          "disable_additional_properties are ignored (docs/structured-output.md)"),
     idle_switch("--swa-bounded-replay", kOnePool),
     works("--tensor-parallel-size -tp", "on one machine (docs/cuda.md)"),
     works("--tokenizer"),
     refused("--tokenizer-mode", "auto hf slow fast",
-            "tokenizer.json, tokenizer.model and vocab.json with merges.txt are read"),
+            "tokenizer.json, tokenizer.model, or vocab.json with merges.txt is read"),
     works("--tokenizer-revision"),
     refused_switch("--tokens-only",
-                   "prompts may be token ids at /v1/completions; --return-tokens-as-token-ids and "
+                   "send token ids to /v1/completions; --return-tokens-as-token-ids and "
                    "return_token_ids return them"),
     works("--tool-call-parser"),
     refused("--tool-parser-plugin", "", kNoPython),
-    refused("--tool-server", "", "tools are run by the client; the server only reads the calls"),
+    refused("--tool-server", "", "clients run the tools"),
     refused("--tool-strict-level", "auto",
-            "tool_choice required, or a function by name, holds calls to their schemas "
+            "tool_choice required, or a function by name, makes calls follow their schemas "
             "(docs/tools.md)"),
-    idle_switch("--trust-remote-code", "no code of a checkpoint is run, nor is it needed"),
+    idle_switch("--trust-remote-code", "code in a checkpoint is never run, nor needed"),
     works_switch("--trust-request-chat-template"),
     idle_switch("--trust-request-mm-kwargs",
-                "requests may give pixel limits; --max-image-pixels and --limit-mm-per-prompt "
-                "bound them"),
-    refused("--ubatch-size", "0", "batches are not split; leave it out"),
+                "requests may always set min_pixels and max_pixels; --max-image-pixels and "
+                "--limit-mm-per-prompt limit them"),
+    refused("--ubatch-size", "0", "batches are not split into microbatches"),
     works("--uds"),
-    idle_switch("--use-fp64-gumbel", "tokens are drawn by a request's own seed, in float64"),
+    idle_switch("--use-fp64-gumbel", "sampling is in float64"),
     idle_switch("--use-replayssm", kOneState),
-    idle_switch("--use-tqdm-on-load", "loading is a line in the log"),
-    works("--uvicorn-log-level", "as --log-level, which goes before it"),
-    idle("--video-pruning-method", "no tokens of a video are left out"),
-    refused("--video-pruning-rate", "0 0.0",
-            "no tokens of a video are left out; send fewer frames"),
-    refused("--watermark", "0 0.0",
-            "preempted sequences come back when they have room; --max-num-seqs keeps room free"),
-    refused("--watermark-config", "{}", "texts are not watermarked"),
-    refused("--weight-transfer-config", "{}", "weights are read once; start the server again"),
+    idle_switch("--use-tqdm-on-load", "the log has the progress of loading"),
+    works("--uvicorn-log-level", "same as --log-level, which takes precedence"),
+    idle("--video-pruning-method", "video tokens are not pruned"),
+    refused("--video-pruning-rate", "0 0.0", "video tokens are not pruned; send fewer frames"),
+    refused("--watermark", "0 0.0", "use a smaller --max-num-seqs to keep room in the KV cache"),
+    refused("--watermark-config", "{}", "answers are not watermarked"),
+    refused("--weight-transfer-config", "{}", "weights are loaded once; start the server again"),
     refused("--worker-cls", "auto", kNoPython),
     refused("--worker-extension-cls", "", kNoPython),
 
     // What people still type.
     older(works("--device")),
-    older(works_switch("--disable-mm-preprocessor-cache", "as --mm-processor-cache-gb 0")),
+    older(works_switch("--disable-mm-preprocessor-cache", "same as --mm-processor-cache-gb 0")),
     older(idle_switch("--disable-frontend-multiprocessing", kOneProcess)),
     older(idle_switch("--disable-v2-block-manager", kOnePool)),
     older(idle_switch("--use-v2-block-manager", kOnePool)),
-    older(works_switch("--use-per-layer-block-manager", "as --kv-policy jenga")),
+    older(works_switch("--use-per-layer-block-manager", "same as --kv-policy jenga")),
     older(idle_switch("--enable-two-level-page", kOnePool)),
-    older(idle_switch("--disable-async-output-proc", "--async-scheduling plans ahead")),
+    older(idle_switch("--disable-async-output-proc", "see --async-scheduling")),
     older(idle("--guided-decoding-backend",
-               "grammars are the server's own (docs/structured-output.md)")),
+               "there is one implementation of grammars (docs/structured-output.md)")),
     older(works_switch("--guided-decoding-disable-any-whitespace",
-                       "as --structured-outputs-config with disable_any_whitespace")),
+                       "same as --structured-outputs-config '{\"disable_any_whitespace\": true}'")),
     older(idle("--max-concurrent-partial-prefills",
-               "several prompts share a step's budget; --long-prefill-token-threshold bounds one")),
+               "prompts share a step's tokens; --long-prefill-token-threshold limits one prompt")),
     older(idle("--max-long-partial-prefills",
-               "several prompts share a step's budget; --long-prefill-token-threshold bounds one")),
+               "prompts share a step's tokens; --long-prefill-token-threshold limits one prompt")),
     older(idle("--max-seq-len-to-capture", kNoGraphs)),
-    older(idle("--num-scheduler-steps", "a step is one token; --async-scheduling plans ahead")),
-    older(idle("--num-lookahead-slots",
-               "pages for guessed tokens are taken and given back by the step")),
-    older(idle("--preemption-mode", "a preempted sequence is computed again, from cached blocks")),
-    older(idle("--swap-space", "a preempted sequence is computed again, from cached blocks")),
+    older(idle("--num-scheduler-steps", "each step is scheduled; see --async-scheduling")),
+    older(idle("--num-lookahead-slots", "KV pages for draft tokens are allocated step by step")),
+    older(idle("--preemption-mode",
+               "preempted sequences are recomputed, with the prefix cache; nothing is swapped")),
+    older(idle("--swap-space",
+               "preempted sequences are recomputed, with the prefix cache; nothing is swapped")),
     older(refused("--task", "auto generate embed embedding", kRunnerIsFixed)),
-    older(refused("--rope-scaling", "{}", "--hf-overrides '{\"rope_scaling\": ...}' does it")),
-    older(refused("--rope-theta", "", "--hf-overrides '{\"rope_theta\": N}' does it")),
+    older(refused("--rope-scaling", "{}", "use --hf-overrides '{\"rope_scaling\": ...}'")),
+    older(refused("--rope-theta", "", "use --hf-overrides '{\"rope_theta\": N}'")),
 };
 
 }  // namespace

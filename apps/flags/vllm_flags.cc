@@ -53,7 +53,7 @@ void judge(const VllmFlag& flag, const std::string& typed, const std::vector<std
       }));
   if (harmless) {
     seen.notices.push_back(
-        fmt::format("{} has no effect here: it asks for what is done anyway", shown));
+        fmt::format("{} has no effect here: it is what the server does anyway", shown));
   } else {
     seen.refusals.push_back(fmt::format("{} is not supported: {}", shown, flag.sentence));
   }

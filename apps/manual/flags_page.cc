@@ -42,14 +42,30 @@ std::string flag_names(const CLI::Option& option) {
   return names;
 }
 
+// "Cluster (docs/cluster.md)" as a heading, with a link to the page below it.
+std::string heading_of(std::string_view group) {
+  constexpr std::string_view kPage = " (docs/";
+  const std::size_t at = group.find(kPage);
+  std::string text = fmt::format("\n### {}\n\n", group.substr(0, at));
+  if (at == std::string_view::npos) return text;
+  std::string_view name = group.substr(at + kPage.size());
+  name.remove_suffix(1);
+  return text + fmt::format("More: [{0}]({0}).\n\n", name);
+}
+
 void own_flags(const CLI::App& serve, std::string& page) {
-  page += "## Flags of `saccade serve`\n\n| flag | what it does | by itself |\n|---|---|---|\n";
-  for (const CLI::Option* option : serve.get_options()) {
-    if (option->get_group().empty() || option->get_lnames().empty()) continue;
-    std::string names = code_of(flag_names(*option));
-    if (option->get_expected_max() > 1) names += " ...";
-    page += fmt::format("| {} | {} | {} |\n", names, cell(option->get_description()),
-                        cell(option->get_default_str()));
+  page += "## Flags of `saccade serve`\n\nSwitches are off unless the default is on.\n";
+  for (const std::string& group : serve.get_groups()) {
+    std::string rows;
+    for (const CLI::Option* option : serve.get_options()) {
+      if (option->get_group() != group || option->get_lnames().empty()) continue;
+      std::string names = code_of(flag_names(*option));
+      if (option->get_expected_max() > 1) names += " ...";
+      rows += fmt::format("| {} | {} | {} |\n", names, cell(option->get_description()),
+                          cell(option->get_default_str()));
+    }
+    if (!group.empty() && !rows.empty())
+      page += heading_of(group) + "| flag | what it does | default |\n|---|---|---|\n" + rows;
   }
 }
 
@@ -69,7 +85,7 @@ std::string outcome(const VllmFlag& flag) {
 }
 
 void other_flags(bool older, std::string& page) {
-  page += "| flag | what becomes of it |\n|---|---|\n";
+  page += "| flag | in Saccade |\n|---|---|\n";
   for (const VllmFlag& flag : vllm_flags()) {
     if (flag.older == older)
       page += fmt::format("| {} | {} |\n", code_of(flag.names), cell(outcome(flag)));
@@ -86,31 +102,33 @@ std::string flags_page(const CLI::App& serve) {
   };
   std::string page =
       "# Flags and environment variables\n\n"
-      "What each flag and variable of `saccade serve` does, and what becomes of each of "
+      "Every flag and environment variable of `saccade serve`, and what it does with each flag of "
       "`vllm serve`.\n\n"
       "```\n"
       "$ saccade serve models/glimpse --max-num-seqs 8 --kv-cache-bytes 64MiB --port 8000\n"
       "I KV cache,   full attention: 4 layers, 1 pages of 24576 bytes a block\n"
       "I listening on http://127.0.0.1:8000\n"
       "```\n\n"
-      "`saccade serve --help` has the twenty flags that matter first. This page is made by "
-      "`saccade serve "
-      "--help-flags-markdown`; a test compares the two. Coming from llama-server: "
-      "docs/migrate-from-llama-server.md.\n\n"
-      "Names may have underscores for dashes. A flag given again replaces its value, a list grows. "
-      "Sizes may be 4096, 4k (4000), 4K (4096); bytes also 4GiB. A JSON value may come in pieces: "
-      "`--limit-mm-per-prompt.image 2` is `--limit-mm-per-prompt '{\"image\": 2}'`, and "
-      "`--flag.list+ a` adds to a list. `--config FILE` has the same names.\n\n";
+      "`saccade serve --help` prints the same groups, the common flags first. "
+      "`saccade serve --help-flags-markdown` prints this page; a test compares the two. Coming "
+      "from llama-server: [its flags](migrate-from-llama-server.md).\n\n"
+      "- Names may be written with underscores instead of dashes.\n"
+      "- A flag that is given again replaces its value; those with ... add to it.\n"
+      "- `--max-model-len`, `--max-num-batched-tokens`, `--max-num-seqs` and most sizes in bytes "
+      "may be 4096, 4k (4000) or 4K (4096); bytes also 4GiB.\n"
+      "- JSON may be given in parts: `--limit-mm-per-prompt.image 2` is "
+      "`--limit-mm-per-prompt '{\"image\": 2}'`, and `--flag.list+ a` appends to a list.\n"
+      "- `--config FILE` sets the same names; the command line takes precedence.\n\n";
   own_flags(serve, page);
   page += fmt::format(
       "\n## Flags of `vllm serve`\n\n"
-      "All {} of vLLM 0.32.0: {} work, {} are accepted with a line at start that says why they "
-      "change nothing, {} are refused with what to do instead, unless they ask for what is done "
+      "All {} of vLLM 0.32.0: {} work, {} are accepted without effect (a line at start says why), "
+      "{} are refused with what to do instead, except for values that ask for what the server does "
       "anyway. Switches have a `--no-` form.\n\n",
       count(Fate::kWorks) + count(Fate::kNoEffect) + count(Fate::kRefused), count(Fate::kWorks),
       count(Fate::kNoEffect), count(Fate::kRefused));
   other_flags(false, page);
-  page += "\nOlder ones:\n\n";
+  page += "\nFlags of older versions:\n\n";
   other_flags(true, page);
   page += "\n## Environment variables\n\n| variable | what it does |\n|---|---|\n";
   for (const EnvironmentVariable& variable : environment_variables())

@@ -63,7 +63,7 @@ void add_options(const CLI::App& command, std::string& page) {
     page += ".TP\n" + names_of(*option) + "\n";
     std::string text = option->get_description();
     if (!option->get_default_str().empty())
-      text += fmt::format("{}by itself: {}", text.empty() ? "" : "; ", option->get_default_str());
+      text += fmt::format("{}(default: {})", text.empty() ? "" : " ", option->get_default_str());
     page += (text.empty() ? std::string("\\&") : roff(text)) + "\n";
   }
 }

@@ -53,7 +53,7 @@ def check_flags(page, own, of_vllm, saccade):
             foreign += [name for name in theirs if name not in own | of_vllm]  # those of vLLM's have a fate of their own
     said = subprocess.run([saccade, "serve", "model.gguf", *foreign], capture_output=True, text=True, timeout=300)
     said = "\n" + said.stdout + said.stderr
-    wrong += [f"{name}: the program has no advice" for name in foreign if f"\n{name} is llama-server's: " not in said]
+    wrong += [f"{name}: the program has no advice" for name in foreign if f"\n{name} (llama-server): " not in said]
     assert len(foreign) > 200, "the table was not read"
     return wrong
 
