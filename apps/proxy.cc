@@ -75,7 +75,7 @@ void add_proxy(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(1, 65'536));
   cmd->add_option("--max-held-bytes", s.max_held_bytes,
                   "memory for request bodies, e.g. 1GiB; beyond it requests get 503")
-      ->transform(CLI::AsSizeValue(false))
+      ->transform(as_bytes())
       ->default_str(bytes_text(s.max_held_bytes));
   cmd->add_option("--io-threads", s.io_threads, "threads that read and write connections")
       ->capture_default_str()

@@ -129,7 +129,7 @@ void add_registry_flags(CLI::App& cmd, ServeFlags& f) {
       ->capture_default_str();
   cmd.add_option("--shared-rows-bytes", c.shared_rows_bytes,
                  "largest embedding of an image that is shared through the registry, e.g. 128MiB")
-      ->transform(CLI::AsSizeValue(false))
+      ->transform(as_bytes())
       ->default_str(bytes_text(c.shared_rows_bytes));
   cmd.add_option("--kv-events-config", f.kv_events_config,
                  "JSON: publish what the prefix cache holds over ZeroMQ, in vLLM's format: "

@@ -114,7 +114,7 @@ std::string flags_page(const CLI::App& serve) {
       "from llama-server: [its flags](migrate-from-llama-server.md).\n\n"
       "- Names may be written with underscores instead of dashes.\n"
       "- A flag that is given again replaces its value; those with ... add to it.\n"
-      "- `--max-model-len`, `--max-num-batched-tokens`, `--max-num-seqs` and most sizes in bytes "
+      "- `--max-model-len`, `--max-num-batched-tokens`, `--max-num-seqs` and sizes in bytes "
       "may be 4096, 4k (4000) or 4K (4096); bytes also 4GiB.\n"
       "- JSON may be given in parts: `--limit-mm-per-prompt.image 2` is "
       "`--limit-mm-per-prompt '{\"image\": 2}'`, and `--flag.list+ a` appends to a list.\n"

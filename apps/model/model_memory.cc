@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/flags/size_flag.h"
 #include "apps/memory_plot.h"
 #include "apps/model/model_commands.h"
 #include "bench/traces/trace.h"
@@ -223,7 +224,7 @@ void add_model_memory(CLI::App& model, int& exit_code) {
       ->check(CLI::Range(0, 1 << 24));
   command->add_option("--memory-bytes", flags->memory_bytes, "of the KV pool, as 40GiB")
       ->required()
-      ->transform(CLI::AsSizeValue(false))
+      ->transform(as_bytes())
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 42));
   command->add_option("--block-size", flags->block_size, "tokens of a block of the cache")
       ->capture_default_str()
