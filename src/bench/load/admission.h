@@ -14,10 +14,10 @@ class Admission {
  public:
   explicit Admission(std::int64_t max_concurrency) : free_(max_concurrency) {}
 
-  // true: `request` has a slot. false: it waits, and a later release() gives it out.
+  // true: `request` has a slot. false: it waits for a release(), or once closed for give_up().
   bool admit(std::uint32_t request) {
     const std::lock_guard lock(mutex_);
-    if (free_ > 0) {
+    if (free_ > 0 && !closed_) {
       --free_;
       return true;
     }
@@ -25,10 +25,10 @@ class Admission {
     return false;
   }
 
-  // A slot came free: the request that has it now, if any waited.
+  // A slot came free: the request that has it now, if any waited; none once closed.
   std::optional<std::uint32_t> release() {
     const std::lock_guard lock(mutex_);
-    if (waiting_.empty()) {
+    if (waiting_.empty() || closed_) {
       ++free_;
       return std::nullopt;
     }
@@ -37,9 +37,11 @@ class Admission {
     return next;
   }
 
-  // Nobody waits any more; returns those who did.
+  // Closes: no request gets a slot from here on. Returns those that wait; called again, those that
+  // have come since.
   std::vector<std::uint32_t> give_up() {
     const std::lock_guard lock(mutex_);
+    closed_ = true;
     std::vector<std::uint32_t> waited(waiting_.begin(), waiting_.end());
     waiting_.clear();
     return waited;
@@ -48,6 +50,7 @@ class Admission {
  private:
   std::mutex mutex_;
   std::int64_t free_;                  // guarded by mutex_
+  bool closed_ = false;                // guarded by mutex_
   std::deque<std::uint32_t> waiting_;  // guarded by mutex_
 };
 

@@ -80,7 +80,9 @@ std::string watch(LoadRun& run, const Workers& workers, LoadControl& control, Re
       next_progress = elapsed + control.progress_period;
     }
   }
+  // Before the flights are cancelled: each would hand its slot to a request that waits.
   run.stopping = true;
+  give_up_waiting(run, recorder);
   return reason;
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <thread>
 
+#include "bench/load/admission.h"
 #include "bench/load/live_view.h"
 #include "bench/load/load_runner.h"
 #include "bench/load/server/server_probe.h"
@@ -18,6 +19,7 @@
 namespace saccade::bench {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -76,6 +78,12 @@ std::map<std::string, int> classes(const RunLog& log) {
     ++counts[std::string(name_of(error_class(log.requests[i], log.events_of(i))))];
   }
   return counts;
+}
+
+std::size_t begun(const RunLog& log) {
+  return static_cast<std::size_t>(
+      std::count_if(log.requests.begin(), log.requests.end(),
+                    [](const RequestRecord& r) { return r.start != kNever; }));
 }
 
 Nanos median(std::vector<Nanos> values) {
@@ -330,26 +338,56 @@ TEST(LoadRunner, ADurationEndsTheRunAndNothingIsForgotten) {
   EXPECT_EQ(classes(log).size(), 1u);
   EXPECT_GE(classes(log)["unfinished"], 60);  // all that were due: 5 that hang, the others queued
   EXPECT_LT(classes(log)["unfinished"], 10'000);
-  const auto begun = std::count_if(log.requests.begin(), log.requests.end(),
-                                   [](const RequestRecord& r) { return r.start != kNever; });
-  EXPECT_EQ(begun, 5);
+  EXPECT_EQ(begun(log), 5u);
 }
 
-TEST(LoadRunner, StopKeepsWhatIsThere) {
+// 1000 requests, one a millisecond, whose answers take 20 s; stopped when 20 have begun.
+RunLog stopped_run(std::int64_t max_concurrency, bool closed_loop) {
   MockSettings settings = on_free_port();
   settings.itl = 20 * kMillisecond;
   const auto server = MockServer::start(settings).value();
   const auto load = make_load(server->port(), 1000, 1000);
   pace(*load, kMillisecond);
+  if (closed_loop) load->arrivals = closed_loop_arrivals(1000);
+  load->settings.max_concurrency = max_concurrency;
+  load->settings.threads = 2;
   load->control.progress_period = 10 * kMillisecond;
   load->control.on_progress = [&](const LoadProgress& progress) {
-    if (progress.started > 50 && progress.elapsed > 250 * kMillisecond) load->control.stop = true;
+    if (progress.started >= 20 && progress.elapsed > 250 * kMillisecond) load->control.stop = true;
   };
-  const RunLog log = run_whole(*load);
+  RunLog log = run_whole(*load);
   EXPECT_EQ(log.stop_reason, "interrupted");
-  EXPECT_GT(log.requests.size(), 20u);
   EXPECT_FALSE(log.events.empty());
   EXPECT_EQ(classes(log)["unfinished"], static_cast<int>(log.requests.size()));
+  return log;
+}
+
+TEST(LoadRunner, StopKeepsWhatIsThere) {
+  const RunLog log = stopped_run(0, false);
+  EXPECT_GT(log.requests.size(), 20u);
+  EXPECT_EQ(begun(log), log.requests.size());
+}
+
+// Requests that wait for the cap when a run is stopped have no start. Those of a closed loop were
+// never due, so that the log does not have them.
+TEST(LoadRunner, StopBeginsNoneOfThoseThatWait) {
+  const RunLog open = stopped_run(20, false);
+  EXPECT_EQ(begun(open), 20u);
+  EXPECT_GT(open.requests.size(), 20u);
+  const RunLog closed = stopped_run(20, true);
+  EXPECT_EQ(begun(closed), 20u);
+  EXPECT_EQ(closed.requests.size(), 20u);
+}
+
+TEST(Admission, HandsOutNothingOnceClosed) {
+  Admission admission(1);
+  EXPECT_TRUE(admission.admit(0));
+  EXPECT_FALSE(admission.admit(1));
+  EXPECT_THAT(admission.give_up(), ElementsAre(1u));
+  EXPECT_FALSE(admission.admit(2));
+  EXPECT_EQ(admission.release(), std::nullopt);
+  EXPECT_FALSE(admission.admit(3));
+  EXPECT_THAT(admission.give_up(), ElementsAre(2u, 3u));
 }
 
 // A server that stands still for a while: latency from the schedule shows it for every request that
