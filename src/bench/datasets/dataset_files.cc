@@ -252,6 +252,7 @@ Result<Dataset> captions_of_parquet(const CaptionSettings& settings,
     TRY(caption.turns, file->turns("conversations", row));
     TRY(caption.image, file->bytes("image.bytes", row));
     TRY(Prompt prompt, caption_prompt(caption));
+    count_text(prompt, *context.text);
     const auto encoding =
         settings.reencode ? std::optional(context.encoding) : std::optional<ImageEncoding>();
     TRY(SharedImage image, wrap_image(caption.image, caption.name, encoding));
@@ -285,13 +286,14 @@ Result<Dataset> sharegpt_dataset(const ShareGptSettings& settings, const Dataset
         return {};
       }));
   Dataset dataset{.name = "sharegpt", .path = settings.path, .prompts = {}, .notes = {}};
-  // Rows are shuffled first and filtered in that order, as the reference does.
+  // Rows are shuffled first and filtered in that order, as vLLM's client does.
+  const std::int32_t added = context.text->added();
   const auto order = choose_rows(all.size(), all.size(), settings.rows, context.seed);
   for (const std::size_t i : order) {
     if (dataset.prompts.size() == context.num_prompts) break;
     const Row& row = all[i];
-    const std::int32_t in = context.text->count(row.question.text);
-    const std::int32_t answer = context.text->count(row.answer.text);
+    const std::int32_t in = context.text->count(row.question.text) + added;
+    const std::int32_t answer = context.text->count(row.answer.text) + added;
     const std::int32_t out = settings.output_len >= 0 ? settings.output_len : answer;
     if (in < kLeast || (settings.output_len < 0 && answer < kLeast) || in > kMaxPrompt ||
         in + out > kMaxBoth)

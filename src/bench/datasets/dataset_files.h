@@ -10,14 +10,16 @@
 
 namespace saccade::bench {
 
-// Rows of a file that has more or fewer than were asked for.
+// Rows of a file that has more or fewer than were asked for, drawn as vLLM's client does.
 struct RowChoice {
-  bool shuffle = true;     // as Python's random.seed(seed); random.shuffle(rows)
-  bool oversample = true;  // fewer rows than prompts: draw more with replacement
+  bool shuffle = true;  // as Python's random.seed(seed); random.shuffle(rows)
+  // Fewer rows than prompts: random.seed(seed), then random.choice(rows) for each that is missing.
+  bool oversample = true;
 };
 
 // ShareGPT: [{"conversations": [{"from", "value"}, ...]}, ...]. First two turns; dropped when
-// either has fewer than 4 tokens, the prompt over 1024, or both over 2048.
+// either has fewer than 4 tokens, the prompt over 1024, or both over 2048. As in vLLM's client the
+// tokenizer's special tokens (BOS) count, also in the answer's length that is asked for.
 struct ShareGptSettings {
   std::string path;
   std::int32_t output_len = -1;  // -1: as long as the row's answer

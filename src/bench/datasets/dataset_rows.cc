@@ -18,7 +18,8 @@ std::vector<std::size_t> choose_rows(std::size_t available, std::size_t wanted,
   if (rows.size() > wanted) rows.resize(wanted);
   if (available == 0 || !choice.oversample) return rows;
   const std::size_t distinct = rows.size();
-  while (rows.size() < wanted) rows.push_back(rows[random.choice_with_replacement(distinct)]);
+  PythonRandom again(seed);
+  while (rows.size() < wanted) rows.push_back(rows[again.below(distinct)]);
   return rows;
 }
 
