@@ -103,13 +103,11 @@ std::optional<std::string> PickleObjects::latin1_bytes(const PickleValue& object
 }
 
 std::optional<std::string> PickleObjects::bytes_of(const PickleValue& value) const {
-  if (value.kind == Kind::kBytes) return value.text;
-  // A bytearray is made from bytes.
-  if (is_made_by(&value, ".bytearray")) {
-    const PickleValue* const parts = arguments(&value);
-    if (parts != nullptr && !parts->items.empty()) return bytes_of(this->value(parts->items[0]));
-  }
-  return latin1_bytes(value);
+  const PickleValue* made = &value;
+  // A bytearray is made from bytes. Arguments come before their object, so that this ends.
+  while (is_made_by(made, ".bytearray") && !arguments(made)->items.empty())
+    made = &this->value(arguments(made)->items[0]);
+  return made->kind == Kind::kBytes ? std::optional(made->text) : latin1_bytes(*made);
 }
 
 // (type, length, nulls, offset, buffers (which are null, where each ends, their bytes), children,

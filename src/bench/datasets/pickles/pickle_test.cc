@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "bench/datasets/pickles/pickle_array.h"
 #include "bench/datasets/text_file.h"
 
 namespace saccade::bench {
@@ -125,6 +126,30 @@ TEST(Pickle, SharingAndCyclesEndTheWalk) {
   const auto laughs = parse_prompts(file("fuzz/corpus/pickle/laughs"));
   ASSERT_TRUE(laughs) << laughs.error().message;
   EXPECT_FALSE(token_rows(*laughs));
+}
+
+// A column's name in Arrow's strings, whose offsets are in bytearrays of bytearrays.
+TEST(Pickle, NestedByteArraysAreUnpackedInALoop) {
+  constexpr int kDeep = 250'000;  // 1 MB
+  const auto buffer = [](const std::string& bytes) {
+    return "cpyarrow.lib\npy_buffer\n" + bytes + "\x85R";
+  };
+  const std::string none(1, '\0');
+  const std::string ends = "C\x08" + std::string(4, '\0') + "\x03" + std::string(3, '\0');
+  std::string nest = "cbuiltins\nbytearray\nq" + none;
+  for (int i = 1; i < kDeep; ++i) nest += "h" + none;
+  nest += ends;
+  for (int i = 0; i < kDeep; ++i) nest += "\x85R";
+  const std::string type = "cpyarrow.lib\ntype_for_alias\n\x8c\x06string\x85R";
+  const std::string bytes = "cpyarrow.lib\n_restore_array\n(" + type + "K\x01K" + none + "K" +
+                            none + "(N" + buffer(nest) + buffer("C\x03ids") + "lt\x85R.";
+  constexpr PickleRules kAnyClass{.knows_class = [](std::string_view) { return true; },
+                                  .readable = "anything"};
+  const auto pickle = parse_pickle(bytes, kAnyClass);
+  ASSERT_TRUE(pickle) << pickle.error().message;
+  const auto names = PickleObjects(*pickle).arrow_strings(pickle->root);
+  ASSERT_TRUE(names);
+  EXPECT_EQ(*names, std::vector<std::string>{"ids"});
 }
 
 TEST(Pickle, AnyCutIsBroken) {
