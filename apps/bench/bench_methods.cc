@@ -64,8 +64,7 @@ void add_trace_run(CLI::App& bench_app, int& exit_code) {
   add_serve_options(*app, settings, *interpretations);
   app->add_option("--task-name", run->task_name, "folder of the results, below --experiments")
       ->capture_default_str();
-  app->add_option("--experiments", run->experiments, "runs, whose mean is given")
-      ->capture_default_str();
+  app->add_option("--experiments", run->experiments, "folder of all tasks")->capture_default_str();
   app->add_option("--api-port", settings->target.port, "the same as --port");
   app->add_option("--max-requests-per-run", settings->data.num_prompts,
                   "the same as --num-prompts");
@@ -129,8 +128,8 @@ void add_similarity(CLI::App& bench_app, int& exit_code) {
       ->required();
   CLI::Option* const encoder = app->add_option(
       "--encoder", flags->encoder,
-      "sentence encoder to load for the embedding cosine: a folder, or ORG/NAME in HF_HOME; by "
-      "itself the published one, where it is there");
+      "sentence encoder to load for the embedding cosine: a folder, or ORG/NAME in HF_HOME; "
+      "default: the published one, if the cache has it");
   app->add_option("--embedding-url", flags->server.target.base_url,
                   "or a server that answers /v1/embeddings: http://127.0.0.1:8000")
       ->excludes(encoder);

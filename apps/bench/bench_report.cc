@@ -33,7 +33,8 @@ void add_bench_report(CLI::App& bench_app, int& exit_code) {
   app->add_option("--scenario", settings->genai.scenario, "genai-json")->capture_default_str();
   app->add_option("--level", settings->genai.level, "genai-json: concurrency")
       ->capture_default_str();
-  app->add_option("--svg-metric", settings->svg_metric, "ttft, tpot, itl, e2el")
+  app->add_option("--svg-metric", settings->svg_metric,
+                  "ttft, ttft_from_schedule, tpot, itl, e2el, e2el_from_schedule")
       ->capture_default_str();
   app->add_option("--svg-max", settings->svg_max_s, "right end of the axis in seconds");
   app->add_flag("--brief", settings->brief, "text: the block alone");

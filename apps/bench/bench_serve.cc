@@ -20,7 +20,6 @@ struct Raw {
   std::string burstiness = "1.0";
   std::string request_id_prefix;
   std::string tokenizer_mode;
-  std::string max_concurrency;
   bool ignored = false;
 };
 

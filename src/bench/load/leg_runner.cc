@@ -30,7 +30,7 @@ class LegRunner::Workload {
   void give_up_continuous_usage() { body_.continuous_usage_stats = false; }
 
   // Number of requests that arrivals pace: conversations where turns follow by themselves.
-  std::size_t paced() const {
+  std::size_t arrival_count() const {
     return multi_turn_ ? Conversations(dataset_.prompts, body_, TurnImages::kOwnMessage).count()
                        : dataset_.prompts.size();
   }
@@ -110,7 +110,7 @@ Result<void> LegRunner::load_workload() {
 }
 
 Result<ArrivalPlan> LegRunner::arrivals(const Leg& leg) const {
-  std::size_t count = workload_->paced();
+  std::size_t count = workload_->arrival_count();
   if (leg.closed_loop) return closed_loop_arrivals(std::max(count, s_.data.num_prompts));
   if (trace_) {
     ArrivalPlan plan{.name = "trace", .due = due_times(*trace_), .closed_loop = false};
@@ -143,7 +143,7 @@ Result<RunSettings> LegRunner::run_settings(const Leg& leg) const {
   return run;
 }
 
-Result<void> LegRunner::get_ready(const RunSettings& run) {
+Result<void> LegRunner::get_ready(RunSettings& run) {
   const DatasetContext context = dataset_context(s_, *session_);
   const auto warm = [&]() -> Result<void> {
     TRY(const auto requests,
@@ -163,6 +163,7 @@ Result<void> LegRunner::get_ready(const RunSettings& run) {
   if (!s_.check.reset_cache) return {};
   TRY(ServerProbe probe, ServerProbe::create(session_->target));
   TRY(const std::string done, probe.reset_caches());
+  run.header.cache_reset = true;
   note("caches reset: " + done);
   return {};
 }

@@ -60,7 +60,7 @@ class LegRunner {
   Result<ArrivalPlan> arrivals(const Leg& leg) const;
   Result<RunSettings> run_settings(const Leg& leg) const;
   // The first request shows whether anything can be measured, and what the server refuses.
-  Result<void> get_ready(const RunSettings& run);
+  Result<void> get_ready(RunSettings& run);
 
   const ServeSettings& s_;
   std::atomic<bool>& stop_;

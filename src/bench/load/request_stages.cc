@@ -14,17 +14,6 @@ class Timeline {
   std::vector<RequestStage> stages;
 };
 
-// Names as the chunk's `metrics` has them: "first_token_time", "encode_end".
-std::optional<double> stage_at(const RunLog& log, const RequestRecord& record,
-                               std::string_view name) {
-  for (const StageTime& stage : log.stages_of(record)) {
-    std::string_view said = stage.name;
-    if (said.ends_with("_time")) said.remove_suffix(5);
-    if (said == name) return stage.seconds;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 RequestStages request_stages(const RunLog& log, const RequestRecord& record) {

@@ -157,8 +157,8 @@ class Scanner {
   const char* end_;
 };
 
-// Members that were met: a second one of a name that matters is the parser's business.
-class Met {
+// Members that were seen: a second one of a name that matters is the parser's business.
+class SeenMembers {
  public:
   bool once(int member) {
     const unsigned bit = 1u << member;
@@ -176,23 +176,23 @@ class EventScan {
   EventScan(std::string_view data, StreamEvent& event) : scan_(data), event_(event) {}
 
   bool run() {
-    Met met;
+    SeenMembers seen;
     bool old_error = false;  // {"object":"error","message":"..."}
     std::string_view message;
     const bool understood = scan_.object([&](std::string_view name) {
-      if (name == "choices") return met.once(0) && choices();
-      if (name == "usage") return met.once(1) && usage();
-      if (name == "error") return met.once(2) && error();
+      if (name == "choices") return seen.once(0) && choices();
+      if (name == "usage") return seen.once(1) && usage();
+      if (name == "error") return seen.once(2) && error();
       if (name == "object") {
         std::string_view kind;
-        if (!met.once(3) || !scan_.string(kind) || kind.find('\\') != std::string_view::npos) {
+        if (!seen.once(3) || !scan_.string(kind) || kind.find('\\') != std::string_view::npos) {
           return false;
         }
         old_error = kind == "error";
         return true;
       }
-      if (name == "message") return met.once(4) && scan_.string(message);
-      if (name == "metrics") return met.once(5) && scan_.literal("null");
+      if (name == "message") return seen.once(4) && scan_.string(message);
+      if (name == "metrics") return seen.once(5) && scan_.literal("null");
       return scan_.skip_value();
     });
     if (!understood || !scan_.at_end()) return false;
@@ -218,36 +218,36 @@ class EventScan {
   }
 
   bool choice() {
-    Met met;
+    SeenMembers seen;
     const bool had_content = !event_.content.empty();  // of a choice before
     return scan_.object([&](std::string_view name) {
-      if (name == "delta" || name == "message") return met.once(0) && null_or(&EventScan::delta);
+      if (name == "delta" || name == "message") return seen.once(0) && null_or(&EventScan::delta);
       if (name == "text") {
         const bool in_delta_too = !had_content && !event_.content.empty();
-        return met.once(1) && !in_delta_too && text(event_.content, kContentEvent);
+        return seen.once(1) && !in_delta_too && text(event_.content, kContentEvent);
       }
-      if (name == "finish_reason") return met.once(2) && null_or(&EventScan::finish_reason);
-      if (name == "token_ids") return met.once(3) && null_or(&EventScan::token_ids);
+      if (name == "finish_reason") return seen.once(2) && null_or(&EventScan::finish_reason);
+      if (name == "token_ids") return seen.once(3) && null_or(&EventScan::token_ids);
       return scan_.skip_value();
     });
   }
 
   bool delta() {
-    Met met;
+    SeenMembers seen;
     const bool had_reasoning = !event_.reasoning.escaped.empty();
     return scan_.object([&](std::string_view name) {
-      if (name == "content") return met.once(0) && text(event_.content, kContentEvent);
-      if (name == "role") return met.once(1) && null_or(&EventScan::role);
+      if (name == "content") return seen.once(0) && text(event_.content, kContentEvent);
+      if (name == "role") return seen.once(1) && null_or(&EventScan::role);
       // Servers that send both say the same twice.
       const bool older = name == "reasoning_content";
       if (older || name == "reasoning") {
         EventText said;
-        if (!met.once(older ? 2 : 4) || !text(said, kReasoningEvent)) return false;
+        if (!seen.once(older ? 2 : 4) || !text(said, kReasoningEvent)) return false;
         const bool counts = !had_reasoning && (older || event_.reasoning.escaped.empty());
         if (!said.escaped.empty() && counts) event_.reasoning = said;
         return true;
       }
-      if (name == "tool_calls") return met.once(3) && null_or(&EventScan::tool_calls);
+      if (name == "tool_calls") return seen.once(3) && null_or(&EventScan::tool_calls);
       return scan_.skip_value();
     });
   }
@@ -299,12 +299,12 @@ class EventScan {
   bool usage() { return null_or(&EventScan::usage_object); }
   bool usage_object() {
     event_.kinds |= kUsageEvent;
-    Met met;
+    SeenMembers seen;
     return scan_.object([&](std::string_view name) {
-      if (name == "prompt_tokens") return met.once(0) && number(event_.usage.prompt);
-      if (name == "completion_tokens") return met.once(1) && number(event_.usage.completion);
+      if (name == "prompt_tokens") return seen.once(0) && number(event_.usage.prompt);
+      if (name == "completion_tokens") return seen.once(1) && number(event_.usage.completion);
       if (name == "prompt_tokens_details" || name == "completion_tokens_details") {
-        return met.once(name.front() == 'p' ? 2 : 3) && null_or(&EventScan::usage_details);
+        return seen.once(name.front() == 'p' ? 2 : 3) && null_or(&EventScan::usage_details);
       }
       return scan_.skip_value();
     });
@@ -312,10 +312,10 @@ class EventScan {
 
   bool usage_details() {
     return scan_.object([&](std::string_view name) {
-      if (name == "cached_tokens") return details_met_.once(0) && number(event_.usage.cached);
-      if (name == "image_tokens") return details_met_.once(1) && number(event_.usage.image);
+      if (name == "cached_tokens") return seen_details_.once(0) && number(event_.usage.cached);
+      if (name == "image_tokens") return seen_details_.once(1) && number(event_.usage.image);
       if (name == "reasoning_tokens") {
-        return details_met_.once(2) && number(event_.usage.reasoning);
+        return seen_details_.once(2) && number(event_.usage.reasoning);
       }
       return scan_.skip_value();
     });
@@ -330,16 +330,16 @@ class EventScan {
   bool error_value() {
     event_.kinds |= kErrorEvent;
     if (scan_.peek() == '"') return scan_.string(event_.error.escaped);
-    Met met;
+    SeenMembers seen;
     return scan_.object([&](std::string_view name) {
-      if (name == "message") return met.once(0) && scan_.string(event_.error.escaped);
+      if (name == "message") return seen.once(0) && scan_.string(event_.error.escaped);
       return scan_.skip_value();
     });
   }
 
   Scanner scan_;
   StreamEvent& event_;
-  Met details_met_;  // of both details objects of a usage
+  SeenMembers seen_details_;  // of both details objects of a usage
 };
 
 // ---- the parser ----

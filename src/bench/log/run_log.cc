@@ -23,6 +23,16 @@ void Recorder::keep_stages(RequestRecord& record, std::vector<StageTime> stages)
   std::move(stages.begin(), stages.end(), std::back_inserter(stages_));
 }
 
+std::optional<double> stage_at(const RunLog& log, const RequestRecord& record,
+                               std::string_view name) {
+  for (const StageTime& stage : log.stages_of(record)) {
+    std::string_view said = stage.name;
+    if (said.ends_with("_time")) said.remove_suffix(5);
+    if (said == name) return stage.seconds;
+  }
+  return std::nullopt;
+}
+
 RunLog merge(RunHeader header, std::vector<PromptRecord> prompts, std::vector<Recorder> recorders) {
   RunLog log;
   log.header = std::move(header);
@@ -31,7 +41,7 @@ RunLog merge(RunHeader header, std::vector<PromptRecord> prompts, std::vector<Re
   std::vector<LoggedEvent> events;
   for (Recorder& worker : recorders) {
     for (RequestRecord record : worker.requests_) {
-      for (TextSpan* span : {&record.answer, &record.reasoning, &record.error})
+      for (TextSpan* span : {&record.answer, &record.reasoning, &record.error, &record.first_event})
         span->begin += log.text.size();
       record.first_stage += log.stages.size();
       CHECK(record.prompt < log.prompts.size(), "request {} asks prompt {} of {}", record.index,
@@ -79,7 +89,7 @@ ErrorClass error_class(const RequestRecord& record, std::span<const LoggedEvent>
     seen |= event.kinds;
     const bool bare_chunk =
         (event.kinds & (kChoicesEvent | kRoleEvent | kFinishEvent)) == kChoicesEvent;
-    generated = generated || (event.kinds & kOutputEvent) != 0 || event.tokens > 0 || bare_chunk;
+    generated = generated || is_output(event) || bare_chunk;
   }
   switch (record.failure) {
     case TransportFailure::kNone:

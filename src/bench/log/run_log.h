@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -57,6 +58,11 @@ struct LoggedEvent {
   std::uint16_t text = 0;
 };
 constexpr std::uint16_t kLongText = 0xffff;
+
+// Whether the event brought generated tokens: as text, tool calls or ids, or by growth of usage.
+inline bool is_output(const LoggedEvent& event) {
+  return (event.kinds & kOutputEvent) != 0 || event.tokens > 0;
+}
 
 // What ended a request below the level of the API. HTTP status, error events, cut and empty streams
 // are seen in the record and its events: error_class().
@@ -201,6 +207,7 @@ struct RunHeader {
   double ramp_up_end_rps = 0;
   std::int64_t num_prompts = 0;  // asked for
   bool usage_requested = false;  // stream_options.include_usage
+  bool cache_reset = false;      // the server's caches were emptied before the run
   StringPairs metadata;          // the user's own
 };
 
@@ -274,6 +281,11 @@ class Recorder {
   std::vector<StageTime> stages_;
   std::string text_;
 };
+
+// Seconds of the request's stage of this name, which is without the "_time" that some servers end
+// theirs with.
+std::optional<double> stage_at(const RunLog& log, const RequestRecord& record,
+                               std::string_view name);
 
 // The workers' shares as one log: requests by index, events by request and time. Events of requests
 // that were never finished are dropped: finish every request, with kUnfinished if need be.

@@ -1,4 +1,5 @@
 // Reading the run log: docs/run-format.md. A file may come from anywhere: every field is checked.
+#include <algorithm>
 #include <array>
 #include <limits>
 
@@ -169,6 +170,9 @@ Result<void> read_header(const json::object& line, RunHeader& h) {
   TRY_DO(take_double(line, "ramp_up_start_rps", h.ramp_up_start_rps));
   TRY_DO(take_double(line, "ramp_up_end_rps", h.ramp_up_end_rps));
   TRY_DO(take_bool(line, "usage_requested", h.usage_requested));
+  TRY_DO(take_bool(line, "cache_reset", h.cache_reset));
+  // Logs from before this member say it by the command alone.
+  if (std::ranges::find(h.argv, "--reset-cache") != h.argv.end()) h.cache_reset = true;
   return take_int(line, "num_prompts", h.num_prompts, 0, kInt64Max);
 }
 

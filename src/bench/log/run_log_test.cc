@@ -39,6 +39,7 @@ RunLog sample_log() {
   header.ramp_up_end_rps = 4;
   header.num_prompts = 3;
   header.usage_requested = true;
+  header.cache_reset = true;
   header.metadata = {{"run", "1"}};
 
   PromptRecord prompt;
@@ -84,6 +85,7 @@ RunLog sample_log() {
     r.answer = worker.keep(fmt::format("answer {}", r.index));
     r.reasoning = worker.keep("hm");
     r.error = worker.keep("");
+    r.first_event = worker.keep(fmt::format("event {}", r.index));
     worker.keep_stages(r, {{"queue", 0.25 * r.index}, {"prefill", 1e-7}});
     worker.event(r.index, 3'000, 120, kUnknownTokens, kRoleEvent | kChoicesEvent);
     worker.event(r.index, 3'000 + 10 * i, 130, 2, kContentEvent | kChoicesEvent);
@@ -103,6 +105,7 @@ TEST(RunLog, MergesWorkersByIndex) {
   for (std::uint32_t i = 0; i < 3; ++i) {
     EXPECT_EQ(log.requests[i].index, i);
     EXPECT_EQ(log.text_of(log.requests[i].answer), fmt::format("answer {}", i));
+    EXPECT_EQ(log.text_of(log.requests[i].first_event), fmt::format("event {}", i));
     EXPECT_EQ(log.stages_of(log.requests[i])[0].seconds, 0.25 * i);
     ASSERT_EQ(log.events_of(i).size(), 3u);
     EXPECT_EQ(log.events_of(i)[1].at, 2'000 + 10 * (2 - i));
@@ -149,6 +152,17 @@ TEST(RunLog, DefaultsRoundTrip) {
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(to_text(*read), to_text(log));
   EXPECT_EQ(read->header.request_rate, std::numeric_limits<double>::infinity());
+}
+
+// Logs from before the member say by their command whether the caches were reset.
+TEST(RunLog, CacheResetOfOlderLogs) {
+  const auto reset = [](const std::string& members) {
+    return parse_run_log("{\"saccade_run\":1" + members + "}\n")->header.cache_reset;
+  };
+  EXPECT_TRUE(reset(R"(,"cache_reset":true)"));
+  EXPECT_TRUE(reset(R"(,"argv":["bench","serve","--reset-cache"])"));
+  EXPECT_FALSE(reset(R"(,"argv":["bench","serve","--label","--reset-cache-not"])"));
+  EXPECT_FALSE(reset(""));
 }
 
 TEST(RunLog, AnyCutGivesThePrefixOrAnError) {

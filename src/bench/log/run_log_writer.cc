@@ -77,6 +77,7 @@ void write_header(JsonWriter& w, const RunHeader& h) {
   }
   put_int(w, "num_prompts", h.num_prompts, 0);
   if (h.usage_requested) w.member("usage_requested", true);
+  if (h.cache_reset) w.member("cache_reset", true);
   put_pairs(w, "metadata", h.metadata);
 }
 

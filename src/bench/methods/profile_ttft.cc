@@ -14,6 +14,7 @@
 #include "bench/load/leg_runner.h"
 #include "bench/load/server/server_probe.h"
 #include "bench/metrics/metrics.h"
+#include "image/smart_resize.h"
 
 namespace saccade::bench {
 namespace {
@@ -96,9 +97,11 @@ Result<std::vector<TtftPoint>> points_of(const RunLog& log) {
     point.name = prompt.row_id;
     point.width = prompt.images.front().width;
     point.height = prompt.images.front().height;
-    point.tokens = record.image_tokens != kUnknownTokens
-                       ? record.image_tokens
-                       : qwen_vision_tokens(point.width, point.height);
+    if (record.image_tokens != kUnknownTokens) {
+      point.tokens = record.image_tokens;
+    } else {
+      TRY(point.tokens, qwen_vision_tokens(point.width, point.height));
+    }
     if (point.ttft_s.empty()) point.first_event = log.text_of(record.first_event);
     point.ttft_s.push_back(*ttft);
   }
@@ -203,25 +206,11 @@ Result<std::vector<std::int32_t>> parse_sides(std::string_view text) {
   }
 }
 
-std::int64_t qwen_vision_tokens(std::int32_t width, std::int32_t height, std::int64_t max_pixels) {
-  constexpr double kMinPixels = 56 * 56;
-  const double factor = kFactor;
-  const double w = width;
-  const double h = height;
-  // Python's round(): halves go to the even neighbour, as nearbyint does.
-  double columns = std::max(1.0, std::nearbyint(w / factor));
-  double rows = std::max(1.0, std::nearbyint(h / factor));
-  const double pixels = columns * rows * factor * factor;
-  if (pixels > static_cast<double>(max_pixels)) {
-    const double shrink = std::sqrt(w * h / static_cast<double>(max_pixels));
-    columns = std::max(1.0, std::floor(w / shrink / factor));
-    rows = std::max(1.0, std::floor(h / shrink / factor));
-  } else if (pixels < kMinPixels) {
-    const double grow = std::sqrt(kMinPixels / (w * h));
-    columns = std::ceil(w * grow / factor);
-    rows = std::ceil(h * grow / factor);
-  }
-  return static_cast<std::int64_t>(columns * rows);
+Result<std::int64_t> qwen_vision_tokens(std::int32_t width, std::int32_t height) {
+  constexpr std::int64_t kMinPixels = 56 * 56;
+  constexpr std::int64_t kMaxPixels = 12'845'056;
+  TRY(const ImageSize size, smart_resize(height, width, kFactor, kMinPixels, kMaxPixels));
+  return std::int64_t{size.width / kFactor} * (size.height / kFactor);
 }
 
 TtftCurve fit_curve(const std::vector<TtftPoint>& points) {
@@ -259,6 +248,7 @@ Result<std::string> profile_ttft(const ProfileSettings& settings, std::atomic<bo
   if (settings.file_urls) {
     TRY(ServerProbe probe, ServerProbe::create(session.target));
     TRY(const std::string done, probe.reset_caches());
+    run.header.cache_reset = true;
     caches = fmt::format("files that the server reads are asked for once, after {}", done);
   }
   TRY(const RunLog log, measure(run, encode_requests(dataset, body, false), stop));

@@ -21,10 +21,9 @@ struct ProfileSettings {
 // "1700..3840" (in steps of 28 * 4), "1700..3840:200", "256,512,1024".
 Result<std::vector<std::int32_t>> parse_sides(std::string_view text);
 
-// Vision tokens of Qwen2-VL and Qwen2.5-VL for an image: each side rounded to a multiple of 28, the
-// area brought between 56 * 56 and `max_pixels` at the same shape, a token per 28 * 28 pixels.
-std::int64_t qwen_vision_tokens(std::int32_t width, std::int32_t height,
-                                std::int64_t max_pixels = 12'845'056);
+// Vision tokens of Qwen2-VL and Qwen2.5-VL for an image: smart_resize to multiples of 28 within
+// 56 * 56 to 12,845,056 pixels, a token per 28 * 28 pixels. Errors are smart_resize's.
+Result<std::int64_t> qwen_vision_tokens(std::int32_t width, std::int32_t height);
 
 // TTFT in seconds against vision tokens: a + b t + c t^2 by least squares, c 0 unless it is
 // positive and there are three sizes.

@@ -28,11 +28,13 @@ TEST(ProfileTtft, Sides) {
 
 // The published profile's end points: 61^2 and, shrunk to 12,845,056 pixels, 128^2.
 TEST(ProfileTtft, VisionTokens) {
-  EXPECT_EQ(qwen_vision_tokens(1700, 1700), 3721);
-  EXPECT_EQ(qwen_vision_tokens(3840, 3840), 16384);
-  EXPECT_EQ(qwen_vision_tokens(1536, 1536), 3025);
-  EXPECT_EQ(qwen_vision_tokens(28, 28), 4);  // grown to 56 x 56
-  EXPECT_EQ(qwen_vision_tokens(56, 112), 8);
+  EXPECT_EQ(qwen_vision_tokens(1700, 1700).value(), 3721);
+  EXPECT_EQ(qwen_vision_tokens(3840, 3840).value(), 16384);
+  EXPECT_EQ(qwen_vision_tokens(1536, 1536).value(), 3025);
+  EXPECT_EQ(qwen_vision_tokens(28, 28).value(), 4);  // grown to 56 x 56
+  EXPECT_EQ(qwen_vision_tokens(56, 112).value(), 8);
+  EXPECT_EQ(qwen_vision_tokens(1000, 10).value(), 20);  // 10 / 28 rounds to 0, so that it grows
+  EXPECT_FALSE(qwen_vision_tokens(4000, 10));           // as the model refuses it
 }
 
 std::vector<TtftPoint> points_on(double a, double b, double c) {

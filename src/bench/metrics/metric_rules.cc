@@ -70,7 +70,6 @@ constexpr std::array<MetricRules, 7> kRules = {{
 
 }  // namespace
 
-std::span<const MetricRules> all_metric_rules() { return kRules; }
 const MetricRules& default_metric_rules() { return kRules.front(); }
 
 Result<MetricRules> metric_rules_named(std::string_view name) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <span>
 #include <string_view>
 
 #include "base/result.h"
@@ -91,7 +90,6 @@ struct MetricRules {
 
 // "saccade" (the definitions we stand by), "vllm", "vllm-2024", "sglang", "genai-bench",
 // "guidellm", "sqzb".
-std::span<const MetricRules> all_metric_rules();
 const MetricRules& default_metric_rules();
 Result<MetricRules> metric_rules_named(std::string_view name);
 

@@ -1,27 +1,11 @@
 #include "bench/metrics/metric_table.h"
 
-#include <array>
 #include <cmath>
 
 #include "bench/reports/vllm_report.h"
 
 namespace saccade::bench {
 namespace {
-
-struct Latency {
-  std::string_view key;
-  std::string_view name;
-  Distribution RunMetrics::* sample;
-};
-
-constexpr std::array<Latency, 6> kLatencies = {{
-    {"ttft", "TTFT", &RunMetrics::ttft},
-    {"ttft_from_schedule", "TTFT from schedule", &RunMetrics::ttft_from_schedule},
-    {"tpot", "TPOT", &RunMetrics::tpot},
-    {"itl", "ITL", &RunMetrics::itl},
-    {"e2el", "E2EL", &RunMetrics::e2el},
-    {"e2el_from_schedule", "E2EL from schedule", &RunMetrics::e2el_from_schedule},
-}};
 
 void add_latency(const Latency& latency, const RunMetrics& metrics, std::vector<MetricRow>& rows) {
   const Distribution& sample = metrics.*latency.sample;
@@ -40,7 +24,7 @@ void add_latency(const Latency& latency, const RunMetrics& metrics, std::vector<
   row("p99", "P99", 99);
 }
 
-std::string rate_word(const RunHeader& header) {
+std::string load_word(const RunHeader& header) {
   if (header.arrivals == "closed-loop") return fmt::format("{} at once", header.max_concurrency);
   return std::isinf(header.request_rate) ? "inf" : fmt::format("{:g}", header.request_rate);
 }
@@ -88,7 +72,7 @@ std::string markdown_table(std::span<const NamedRun> runs) {
     const std::string output_rate =
         m.output_known() ? fmt::format("{:.2f}", m.output_throughput) : "-";
     out += fmt::format("| {} | {} | {} | {} | {:.2f} | {} | {} | {} | {} | {} |\n", run.name,
-                       rate_word(run.log->header), m.completed, m.failed, m.request_throughput,
+                       load_word(run.log->header), m.completed, m.failed, m.request_throughput,
                        output_rate, ttft, pair(m.tpot), pair(m.itl), pair(m.e2el));
   }
   return out;

@@ -1,13 +1,30 @@
 // The metrics of a run as rows, for tables, comparisons and searches.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/metrics/metrics.h"
 
 namespace saccade::bench {
+
+// A latency of a run, with the key and the name that reports have for it.
+struct Latency {
+  std::string_view key;
+  std::string_view name;
+  Distribution RunMetrics::* sample;
+};
+constexpr std::array<Latency, 6> kLatencies = {{
+    {"ttft", "TTFT", &RunMetrics::ttft},
+    {"ttft_from_schedule", "TTFT from schedule", &RunMetrics::ttft_from_schedule},
+    {"tpot", "TPOT", &RunMetrics::tpot},
+    {"itl", "ITL", &RunMetrics::itl},
+    {"e2el", "E2EL", &RunMetrics::e2el},
+    {"e2el_from_schedule", "E2EL from schedule", &RunMetrics::e2el_from_schedule},
+}};
 
 struct MetricRow {
   std::string key;   // "p99_ttft_ms", as the JSON reports have it

@@ -6,25 +6,15 @@
 namespace saccade::bench {
 namespace {
 
-bool is_output(const LoggedEvent& event) {
-  return (event.kinds & kOutputEvent) != 0 || event.tokens > 0;
-}
-
 std::optional<double> between(Nanos from, Nanos to) {
   if (from == kNever || to == kNever) return std::nullopt;
   return seconds(to - from);
 }
 
-std::optional<double> stage(const RunLog& log, const RequestRecord& record, std::string_view name) {
-  for (const StageTime& stage : log.stages_of(record))
-    if (stage.name == name) return stage.seconds;
-  return std::nullopt;
-}
-
 std::optional<double> stage_gap(const RunLog& log, const RequestRecord& record,
                                 std::string_view from, std::string_view to) {
-  const auto begin = stage(log, record, from);
-  const auto end = stage(log, record, to);
+  const auto begin = stage_at(log, record, from);
+  const auto end = stage_at(log, record, to);
   if (!begin || !end) return std::nullopt;
   return *end - *begin;
 }
@@ -155,7 +145,7 @@ std::optional<double> tpot_of(const MetricRules& rules, const RequestMetrics& m,
       over = tokens;
       break;
     case TpotRule::kServer:
-      decode = stage_gap(log, record, "first_token_time", "finished_time");
+      decode = stage_gap(log, record, "first_token", "finished");
       over = tokens;
       break;
   }
@@ -252,7 +242,7 @@ RequestMetrics request_metrics(const RunLog& log, std::size_t position, const Me
   m.success = succeeded(rules.success, record, events, log.header.usage_requested);
 
   if (rules.first_token == FirstTokenRule::kServer) {
-    m.ttft = stage_gap(log, record, "first_scheduled_time", "first_token_time");
+    m.ttft = stage_gap(log, record, "first_scheduled", "first_token");
   } else if (record.streamed) {
     const Nanos first = at.*kFirstToken.at(static_cast<std::size_t>(rules.first_token));
     m.ttft = between(record.start, first);
@@ -285,52 +275,26 @@ RequestMetrics request_metrics(const RunLog& log, std::size_t position, const Me
   return m;
 }
 
-// Requests running at once, as steps: +1 at a start, -1 at an end (ends first at one instant).
-struct Step {
-  Nanos at;
-  int change;
-};
-
-std::vector<Step> concurrency_steps(const RunLog& log, const RunMetrics& metrics) {
-  std::vector<Step> steps;
-  for (const RequestMetrics& m : metrics.requests) {
-    const RequestRecord& record = log.requests[m.position];
-    if (record.start == kNever || record.end == kNever) continue;
-    steps.push_back({record.start, +1});
-    steps.push_back({record.end, -1});
-  }
-  std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) {
-    return a.at != b.at ? a.at < b.at : a.change < b.change;
-  });
-  return steps;
-}
-
-std::int64_t peak_of(const std::vector<Step>& steps) {
+std::int64_t peak_of(const std::vector<ConcurrencyStep>& steps) {
   std::int64_t running = 0;
   std::int64_t peak = 0;
-  for (const Step& step : steps) peak = std::max(peak, running += step.change);
+  for (const ConcurrencyStep& step : steps) peak = std::max(peak, running += step.change);
   return peak;
 }
 
-// (instant, tokens) of each output event of the successes. Where the server does not say, the
-// request's tokens are spread over its events.
+// What arrived with each event of the successes, as the rule counts: (instant, count).
 template <typename Visit>
-void visit_token_arrivals(const RunLog& log, const RunMetrics& metrics, PeakRule rule,
-                          Visit visit) {
+void visit_arrivals(const RunLog& log, const RunMetrics& metrics, PeakRule rule, Visit visit) {
   for (const RequestMetrics& m : metrics.requests) {
     if (!m.success) continue;
-    const auto events = log.events_of(m.position);
-    const bool counted = rule == PeakRule::kTokens && tokens_are_counted(events);
-    double each = 1;
-    if (rule == PeakRule::kTokens && !counted && m.output_tokens) {
-      const auto carriers = std::count_if(events.begin(), events.end(), is_output);
-      if (carriers > 0)
-        each = static_cast<double>(*m.output_tokens) / static_cast<double>(carriers);
+    if (rule == PeakRule::kTokens) {
+      for (const auto& [at, tokens] : token_arrivals(log, m)) visit(at, tokens);
+      continue;
     }
-    for (const LoggedEvent& event : events) {
-      const bool visited = rule == PeakRule::kChoicesEvents ? (event.kinds & kChoicesEvent) != 0
-                                                            : brings_tokens(event, counted);
-      if (visited) visit(event.at, counted ? event.tokens : each);
+    for (const LoggedEvent& event : log.events_of(m.position)) {
+      const bool counts =
+          rule == PeakRule::kChoicesEvents ? (event.kinds & kChoicesEvent) != 0 : is_output(event);
+      if (counts) visit(event.at, 1);
     }
   }
 }
@@ -339,19 +303,19 @@ double peak_output(const RunLog& log, const RunMetrics& metrics, Nanos from, Nan
   const auto bins = static_cast<std::size_t>(std::max<Nanos>(to - from, 0) / kSecond + 1);
   if (bins > 10'000'000) return 0;  // a log with clocks gone wrong
   std::vector<double> tokens(bins, 0);
-  visit_token_arrivals(log, metrics, metrics.rules.peak, [&](Nanos at, double count) {
+  visit_arrivals(log, metrics, metrics.rules.peak, [&](Nanos at, double count) {
     if (at >= from && at <= to) tokens[static_cast<std::size_t>((at - from) / kSecond)] += count;
   });
   return *std::max_element(tokens.begin(), tokens.end());
 }
 
 std::optional<SteadyWindow> steady_window(const RunLog& log, const RunMetrics& metrics,
-                                          const std::vector<Step>& steps, double ratio) {
+                                          const std::vector<ConcurrencyStep>& steps, double ratio) {
   const double threshold = ratio * static_cast<double>(peak_of(steps));
   SteadyWindow best;
   std::int64_t running = 0;
   Nanos since = kNever;
-  for (const Step& step : steps) {
+  for (const ConcurrencyStep& step : steps) {
     running += step.change;
     const bool high = threshold > 0 && static_cast<double>(running) >= threshold;
     if (high && since == kNever) since = step.at;
@@ -366,7 +330,7 @@ std::optional<SteadyWindow> steady_window(const RunLog& log, const RunMetrics& m
     const Nanos end = log.requests[m.position].end;
     if (m.success && end > best.begin && end <= best.end) best.request_throughput += 1 / length;
   }
-  visit_token_arrivals(log, metrics, PeakRule::kTokens, [&](Nanos at, double count) {
+  visit_arrivals(log, metrics, PeakRule::kTokens, [&](Nanos at, double count) {
     if (at > best.begin && at <= best.end) best.output_throughput += count / length;
   });
   return best;
@@ -493,6 +457,32 @@ StreamInstants stream_instants(std::span<const LoggedEvent> events) {
   return at;
 }
 
+std::vector<TokenArrival> token_arrivals(const RunLog& log, const RequestMetrics& m) {
+  const auto events = log.events_of(m.position);
+  const bool counted = tokens_are_counted(events);
+  const auto carriers = std::count_if(events.begin(), events.end(), is_output);
+  const bool spread = !counted && carriers > 0 && m.success && m.output_tokens;
+  const double each =
+      spread ? static_cast<double>(*m.output_tokens) / static_cast<double>(carriers) : 1;
+  std::vector<TokenArrival> arrivals;
+  for (const LoggedEvent& event : events)
+    if (brings_tokens(event, counted))
+      arrivals.push_back({event.at, counted ? event.tokens : each});
+  return arrivals;
+}
+
+std::vector<ConcurrencyStep> concurrency_steps(const RunLog& log, const RunMetrics& metrics) {
+  std::vector<ConcurrencyStep> steps;
+  for (const RequestMetrics& m : metrics.requests) {
+    const RequestRecord& record = log.requests[m.position];
+    if (record.start == kNever || record.end == kNever) continue;
+    steps.push_back({record.start, +1});
+    steps.push_back({record.end, -1});
+  }
+  std::ranges::sort(steps);
+  return steps;
+}
+
 Result<GoodputTarget> parse_goodput_target(std::string_view text) {
   const std::size_t colon = text.find(':');
   GoodputTarget target;
@@ -549,7 +539,7 @@ RunMetrics compute_metrics(const RunLog& log, const MetricOptions& options) {
     metrics.mean_concurrency = latencies / metrics.duration;
     metrics.peak_output_per_s = peak_output(log, metrics, first_start, last_end);
   }
-  const std::vector<Step> steps = concurrency_steps(log, metrics);
+  const std::vector<ConcurrencyStep> steps = concurrency_steps(log, metrics);
   metrics.peak_concurrency = peak_of(steps);
   metrics.steady = steady_window(log, metrics, steps, options.steady_ratio);
   if (!options.goodput.empty()) metrics.goodput = goodput_of(metrics, options.goodput);

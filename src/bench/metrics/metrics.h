@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <optional>
 #include <span>
 #include <string>
@@ -139,6 +140,23 @@ struct RunMetrics {
                                                        : sample.percentile_by_rank(percent);
   }
 };
+
+// Output tokens of a request as they came: by the server's word for each event, else those of a
+// success spread over its output events, else one an event.
+struct TokenArrival {
+  Nanos at;
+  double tokens;
+};
+std::vector<TokenArrival> token_arrivals(const RunLog& log, const RequestMetrics& m);
+
+// Requests in flight: +1 at a start, -1 at an end.
+struct ConcurrencyStep {
+  Nanos at;
+  int change;
+  auto operator<=>(const ConcurrencyStep&) const = default;  // at one instant, ends first
+};
+// Of the requests that began, sorted.
+std::vector<ConcurrencyStep> concurrency_steps(const RunLog& log, const RunMetrics& metrics);
 
 RunMetrics compute_metrics(const RunLog& log, const MetricOptions& options = {});
 

@@ -119,6 +119,36 @@ TEST(HtmlReport, ExactAnswers) {
   EXPECT_EQ(shown().find("Answers equal"), std::string::npos);
 }
 
+// All tokens that the chart of a run of up to 16 s shows, whose bins are of 0.1 s.
+double charted_tokens(const RunLog& log) {
+  const RunMetrics metrics = compute_metrics(log);
+  const std::vector<ReportedRun> runs = {{"a", &log, &metrics}};
+  const auto data = json::parse(report_json(runs));
+  EXPECT_TRUE(data) << data.error().message;
+  double tokens = 0;
+  for (const json::value& point : data->at("runs").at(0).at("throughput").as_array())
+    tokens += point.at(1).to_number<double>() * 0.1;
+  return tokens;
+}
+
+TEST(HtmlReport, ThroughputHasEveryToken) {
+  constexpr EventKinds kSaid = kContentEvent | kChoicesEvent;
+  // Tokens without text, which usage alone counts.
+  HandRequest request = {.end_ms = 200,
+                         .events = {{50, kUsageEvent | kChoicesEvent, 3},
+                                    {80, kSaid, 4},
+                                    {150, kFinishEvent | kChoicesEvent, 2},
+                                    {199, kDoneEvent}}};
+  EXPECT_NEAR(charted_tokens(hand_log({request})), 3 + 4 + 2, 1e-6);
+  // Several an event, of which only the sum is known.
+  request.events = {{50, kSaid}, {80, kSaid}, {150, kSaid | kFinishEvent}, {199, kDoneEvent}};
+  request.completion_tokens = 12;
+  EXPECT_NEAR(charted_tokens(hand_log({request})), 12, 1e-6);
+  // Of an answer that broke off nobody knows more than its events.
+  request.failure = TransportFailure::kReset;
+  EXPECT_NEAR(charted_tokens(hand_log({request})), 3, 1e-6);
+}
+
 TEST(HtmlReport, DataIsJson) {
   const RunLog log = staged_log();
   RunLog other = staged_log();

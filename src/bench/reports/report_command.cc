@@ -32,26 +32,24 @@ std::string text_report(const RunLog& log, const RunMetrics& metrics,
   return settings.brief ? block : block + health_text(log, metrics);
 }
 
-Result<const Distribution*> sample_named(const RunMetrics& metrics, std::string_view name) {
-  if (name == "ttft") return &metrics.ttft;
-  if (name == "tpot") return &metrics.tpot;
-  if (name == "itl") return &metrics.itl;
-  if (name == "e2el") return &metrics.e2el;
-  return fail(ErrorCode::kInvalid, "--svg-metric '{}' is not one of ttft, tpot, itl, e2el", name);
+Result<Latency> latency_named(std::string_view key) {
+  std::vector<std::string_view> known;
+  for (const Latency& latency : kLatencies) {
+    if (latency.key == key) return latency;
+    known.push_back(latency.key);
+  }
+  return fail(ErrorCode::kInvalid, "--svg-metric '{}' is not one of {}", key,
+              fmt::join(known, ", "));
 }
 
 Result<std::string> svg_report(const std::vector<RunLog>& logs, const std::vector<RunMetrics>& runs,
                                const ReportSettings& settings) {
+  TRY(const Latency latency, latency_named(settings.svg_metric));
   std::vector<CdfCurve> curves;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    TRY(const Distribution* sample, sample_named(runs[i], settings.svg_metric));
-    curves.push_back({run_name(logs[i], i), sample});
-  }
-  std::string name = settings.svg_metric;
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](char c) { return static_cast<char>(c - 'a' + 'A'); });
-  return cdf_svg(curves, {.title = fmt::format("{} of {}", name, logs.front().header.model),
-                          .axis = name + " (s)",
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    curves.push_back({run_name(logs[i], i), &(runs[i].*latency.sample)});
+  return cdf_svg(curves, {.title = fmt::format("{} of {}", latency.name, logs.front().header.model),
+                          .axis = fmt::format("{} (s)", latency.name),
                           .x_max = settings.svg_max_s});
 }
 

@@ -19,7 +19,7 @@ struct ReportSettings {
   VllmReportSettings vllm;
   GenaiReportSettings genai;
   std::vector<std::string> goodput;  // "ttft:2000"
-  std::string svg_metric = "ttft";   // or tpot, itl, e2el
+  std::string svg_metric = "ttft";   // a key of kLatencies
   double svg_max_s = 0;
   bool brief = false;  // text: the block alone
 };

@@ -82,8 +82,14 @@ TEST(ReportCommand, SvgDrawsEveryRun) {
   for (const char* mark : {"P50 ", "P90 ", "P95 ", "P99 ", "run 1 (n ", "run 2 (n "})
     EXPECT_NE(svg.find(mark), std::string::npos) << mark;
   EXPECT_EQ(svg.find("http", 60), std::string::npos);  // nothing but the namespace
+  settings.svg_metric = "e2el";
+  EXPECT_NE(report_files({kRun}, settings)->find(">E2EL of "), std::string::npos);
   settings.svg_metric = "speed";
-  EXPECT_FALSE(report_files({kRun}, settings));
+  const auto unknown = report_files({kRun}, settings);
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().message,
+            "--svg-metric 'speed' is not one of ttft, ttft_from_schedule, tpot, itl, e2el, "
+            "e2el_from_schedule");
 }
 
 TEST(ReportCommand, ComparesFilesListsAndDirectories) {

@@ -136,45 +136,35 @@ void write_figures(JsonWriter& w, const RunLog& log, const RunMetrics& m) {
   });
 }
 
-struct NamedSample {
-  std::string_view key;
-  std::string_view name;
-  const Distribution* sample;
-};
+constexpr Latency kClientQueue{"client_queue", "Wait in the client", &RunMetrics::client_queue};
 
-std::array<NamedSample, 7> latencies_of(const RunMetrics& m) {
-  return {{{"ttft", "TTFT", &m.ttft},
-           {"ttft_from_schedule", "TTFT from the schedule", &m.ttft_from_schedule},
-           {"tpot", "TPOT", &m.tpot},
-           {"itl", "ITL", &m.itl},
-           {"e2el", "E2EL", &m.e2el},
-           {"e2el_from_schedule", "E2EL from the schedule", &m.e2el_from_schedule},
-           {"client_queue", "Wait in the client", &m.client_queue}}};
+void write_latency(JsonWriter& w, const RunMetrics& m, const Latency& latency) {
+  const Distribution& sample = m.*latency.sample;
+  if (sample.empty()) return;
+  w.begin_object();
+  w.member("key", latency.key);
+  w.member("name", latency.name);
+  w.member("n", static_cast<std::int64_t>(sample.size()));
+  member(w, "mean", sample.mean() * 1e3);
+  member(w, "max", sample.max() * 1e3);
+  for (const auto& [word, percent] :
+       {std::pair{"p50", 50.0}, std::pair{"p90", 90.0}, std::pair{"p99", 99.0}}) {
+    member(w, word, m.percentile(sample, percent) * 1e3);
+    w.key(fmt::format("{}_interval", word));
+    if (const auto interval = percentile_interval(sample, percent))
+      point(w, interval->low * 1e3, interval->high * 1e3);
+    else
+      w.null();
+  }
+  w.end_object();
 }
 
-void write_latency(JsonWriter& w, const RunMetrics& m) {
+void write_latencies(JsonWriter& w, const RunMetrics& m) {
   w.key("latency");
   w.begin_array();
-  for (const auto& [key, name, sample] : latencies_of(m)) {
-    // What is not asked of the schedule repeats its neighbour.
-    if (sample->empty() || (key == "client_queue" && sample->max() == 0)) continue;
-    w.begin_object();
-    w.member("key", key);
-    w.member("name", name);
-    w.member("n", static_cast<std::int64_t>(sample->size()));
-    member(w, "mean", sample->mean() * 1e3);
-    member(w, "max", sample->max() * 1e3);
-    for (const auto& [word, percent] :
-         {std::pair{"p50", 50.0}, std::pair{"p90", 90.0}, std::pair{"p99", 99.0}}) {
-      member(w, word, m.percentile(*sample, percent) * 1e3);
-      w.key(fmt::format("{}_interval", word));
-      if (const auto interval = percentile_interval(*sample, percent))
-        point(w, interval->low * 1e3, interval->high * 1e3);
-      else
-        w.null();
-    }
-    w.end_object();
-  }
+  for (const Latency& latency : kLatencies) write_latency(w, m, latency);
+  // Without a cap nothing waits in the client.
+  if (m.client_queue.max() > 0) write_latency(w, m, kClientQueue);
   w.end_array();
 }
 
@@ -271,20 +261,14 @@ void write_verdicts(JsonWriter& w, const RunLog& log, const RunMetrics& m) {
 // --- over time ---
 
 void write_in_flight(JsonWriter& w, const RunLog& log, const RunMetrics& m) {
-  std::vector<std::pair<double, int>> edges;
-  for (const RequestMetrics& metrics : m.requests) {
-    const RequestRecord& r = log.requests[metrics.position];
-    if (r.start == kNever || r.end == kNever) continue;
-    edges.emplace_back(seconds(r.start), 1);
-    edges.emplace_back(seconds(r.end), -1);
-  }
-  std::sort(edges.begin(), edges.end());
+  const std::vector<ConcurrencyStep> steps = concurrency_steps(log, m);
   Points points;
-  const std::size_t stride = edges.size() / (4 * kMaxSeriesPoints) + 1;
+  const std::size_t stride = steps.size() / (4 * kMaxSeriesPoints) + 1;
   int running = 0;
-  for (std::size_t i = 0; i < edges.size(); ++i) {
-    running += edges[i].second;
-    if (i % stride == 0 || i + 1 == edges.size()) points.emplace_back(edges[i].first, running);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    running += steps[i].change;
+    if (i % stride == 0 || i + 1 == steps.size())
+      points.emplace_back(seconds(steps[i].at), running);
   }
   points_member(w, "in_flight", points);
 }
@@ -297,13 +281,10 @@ void write_throughput(JsonWriter& w, const RunLog& log, const RunMetrics& m) {
       last = std::max(last, event.at);
   const double width = std::max(kShortestBin, seconds(last) / kThroughputBins);
   std::vector<double> tokens(static_cast<std::size_t>(seconds(last) / width) + 1);
-  for (const RequestMetrics& metrics : m.requests) {
-    for (const LoggedEvent& event : log.events_of(metrics.position)) {
-      if ((event.kinds & kOutputEvent) == 0 || event.at < 0) continue;
-      tokens[static_cast<std::size_t>(seconds(event.at) / width)] +=
-          event.tokens == kUnknownTokens ? 1 : event.tokens;
-    }
-  }
+  for (const RequestMetrics& metrics : m.requests)
+    for (const TokenArrival& arrival : token_arrivals(log, metrics))
+      if (arrival.at >= 0)
+        tokens[static_cast<std::size_t>(seconds(arrival.at) / width)] += arrival.tokens;
   Points points;
   for (std::size_t i = 0; last > 0 && i < tokens.size(); ++i)
     points.emplace_back((static_cast<double>(i) + 0.5) * width, tokens[i] / width);
@@ -449,10 +430,11 @@ void write_run(JsonWriter& w, const ReportedRun& run) {
   w.member("dataset", log.header.dataset);
   w.member("began", wall_words(log.header.origin_wall_ns));
   write_figures(w, log, m);
-  write_latency(w, m);
+  write_latencies(w, m);
   write_verdicts(w, log, m);
   object_member(w, "cdf", [&] {
-    for (const auto& [key, name, sample] : latencies_of(m)) write_cdf(w, key, *sample);
+    for (const Latency& latency : kLatencies) write_cdf(w, latency.key, m.*latency.sample);
+    write_cdf(w, kClientQueue.key, m.client_queue);
   });
   write_in_flight(w, log, m);
   write_throughput(w, log, m);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "bench/metrics/metric_table.h"
 #include "bench/reports/vllm_report.h"
 
 namespace saccade::bench {
@@ -14,8 +15,8 @@ constexpr double kLatenessLimit = 1e-3;  // s, at p99
 constexpr double kLoopLagLimit = 1e-3;   // s, at p99
 constexpr double kCpuLimit = 0.85;       // of the client's threads
 
-// Least-squares slope of y over x, and its t value with as many degrees of freedom as the residuals
-// are worth (they are autocorrelated).
+// Least-squares slope of y over x, and its t value by the effective sample size of the residuals,
+// which are autocorrelated.
 struct Trend {
   double slope = 0;
   double t = 0;
@@ -45,8 +46,8 @@ Trend trend_of(const std::vector<double>& x, const std::vector<double>& y) {
     residuals[i] = y[i] - mean_y - trend.slope * (x[i] - mean_x);
     squares += residuals[i] * residuals[i];
   }
-  const double worth = std::max(3.0, effective_samples(residuals));
-  const double error = std::sqrt(squares / n / (worth - 2) * n / sxx);
+  const double effective_sample_size = std::max(3.0, effective_samples(residuals));
+  const double error = std::sqrt(squares / (effective_sample_size - 2) / sxx);
   trend.t = error > 0 ? trend.slope / error : std::copysign(1e9, trend.slope);
   return trend;
 }
@@ -127,15 +128,12 @@ std::string errors_text(const RunLog& log, const RunMetrics& metrics) {
 
 std::string latency_text(const RunMetrics& metrics) {
   std::string out = "Percentiles (ms) with 95 % intervals:\n";
-  const std::array<std::pair<std::string_view, const Distribution*>, 5> samples = {
-      {{"TTFT", &metrics.ttft},
-       {"TTFT from schedule", &metrics.ttft_from_schedule},
-       {"TPOT", &metrics.tpot},
-       {"E2EL", &metrics.e2el},
-       {"E2EL from schedule", &metrics.e2el_from_schedule}}};
-  for (const auto& [name, sample] : samples) {
-    if (sample->empty()) continue;
-    for (const double p : {50.0, 95.0, 99.0}) out += percentile_row(name, metrics, *sample, p);
+  for (const Latency& latency : kLatencies) {
+    const Distribution& sample = metrics.*latency.sample;
+    // The intervals are of values that are independent; ITLs of one answer are not.
+    if (sample.empty() || latency.key == "itl") continue;
+    for (const double p : {50.0, 95.0, 99.0})
+      out += percentile_row(latency.name, metrics, sample, p);
   }
   return out;
 }
@@ -287,8 +285,7 @@ CacheVerdict judge_cache(const RunLog& log, const RunMetrics& metrics) {
   if (prompt_tokens > 0)
     v.cached_share = static_cast<double>(v.cached_tokens) / static_cast<double>(prompt_tokens);
   // After a reset what was found is what the run's own requests share.
-  const auto& argv = log.header.argv;
-  v.reset = std::find(argv.begin(), argv.end(), "--reset-cache") != argv.end();
+  v.reset = log.header.cache_reset;
   v.contaminated = !v.reset && new_prompt > 0 && new_cached * 10 > new_prompt &&
                    log.header.dataset.find("prefix") == std::string::npos;
   return v;

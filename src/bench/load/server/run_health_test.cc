@@ -93,9 +93,12 @@ TEST(RunHealth, CacheContamination) {
   for (RequestRecord& r : log.requests) r.cached_tokens = 90;
   EXPECT_TRUE(judge_cache(log, compute_metrics(log)).contaminated);
   EXPECT_NEAR(judge_cache(log, compute_metrics(log)).cached_share, 0.9, 1e-12);
-  log.header.argv = {"bench", "serve", "--reset-cache"};
+  log.header.argv = {"bench", "serve", "--label", "--reset-cache"};  // a text, no reset
+  EXPECT_TRUE(judge_cache(log, compute_metrics(log)).contaminated);
+  log.header.cache_reset = true;
   EXPECT_FALSE(judge_cache(log, compute_metrics(log)).contaminated);
-  log.header.argv.clear();
+  EXPECT_TRUE(judge_cache(log, compute_metrics(log)).reset);
+  log.header.cache_reset = false;
   // Repeats within the run explain their own hits.
   for (PromptRecord& prompt : log.prompts) prompt.content_hash = "same";
   log.requests[0].cached_tokens = 0;
