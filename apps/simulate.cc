@@ -116,8 +116,8 @@ Result<simulate::CostModel> costs_of(const SimulateFlags& f) {
 simulate::LoggedTokens logged(const SimulateFlags& f, const simulate::Workload& workload) {
   if (f.log_tokens) return *f.log_tokens;
   double tokens = 0;
-  for (const simulate::Asked& asked : workload.asked)
-    tokens += static_cast<double>(asked.output_tokens);
+  for (const simulate::SimRequest& request : workload.requests)
+    tokens += static_cast<double>(request.output_tokens);
   if (tokens <= kEveryTokenUpTo) return simulate::LoggedTokens::kEvery;
   fmt::print(stderr,
              "{:.0f} tokens: the log has the first and the last of each answer, so gaps between "

@@ -14,7 +14,7 @@ namespace {
 
 using cluster::CostPoint;
 
-constexpr double kLowQuantile = 0.25;    // of what takes as long as it takes and sometimes waits
+constexpr double kLowQuantile = 0.25;    // of times that may hold queueing, to exclude it
 constexpr double kLeastDelivery = 0.01;  // milliseconds, so that it can be scaled
 
 double quantile(std::vector<double> values, double share) {
@@ -25,8 +25,9 @@ double quantile(std::vector<double> values, double share) {
   return *at;
 }
 
-// What requests of about one size took: the low quantile of each size stands for it.
-class Sizes {
+// What requests took, in buckets of size that are a factor of 2^(1/4) apart: a point is a bucket's
+// median size and its low quantile of time.
+class SizeBuckets {
  public:
   void add(double tokens, double ms) {
     if (tokens < 1 || !(ms > 0)) return;
@@ -54,8 +55,8 @@ struct Span {
   double end = 0;
 };
 
-// How many of the spans are open at an instant.
-class Open {
+// How many of the spans hold an instant.
+class IntervalCounter {
  public:
   void add(Span span) {
     begins_.push_back(span.begin);
@@ -80,16 +81,16 @@ class Open {
 };
 
 // The parts of a log that costs are read from.
-struct Seen {
-  Sizes encode;
-  Sizes prefill;
-  Open decoding;
-  Open other;                                           // prefill and encoding, of anybody
+struct CostObservations {
+  SizeBuckets encode;
+  SizeBuckets prefill;
+  IntervalCounter decoding;
+  IntervalCounter other;                                // prefill and encoding, of anybody
   std::vector<double> media_text;                       // ms, of requests without images
   std::vector<double> media_megapixel;                  // ms a megapixel
   std::vector<std::pair<Span, double>> queued;          // before the encoder begins; megapixels
   std::vector<double> delivery;                         // ms
-  Sizes whole_text;                                     // TTFT, where there are no stages
+  SizeBuckets whole_text;                               // TTFT, where there are no stages
   std::vector<std::pair<double, double>> image_excess;  // image tokens, TTFT
 };
 
@@ -98,28 +99,29 @@ double first_output(const bench::RunLog& log, std::size_t record) {
   return at == bench::kNever ? -1 : seconds(at);
 }
 
-void see(const bench::RunLog& log, const Workload& workload, const Asked& asked, Seen& seen) {
-  const bench::RequestRecord& record = log.requests[asked.record];
-  const double first = first_output(log, asked.record);
+void observe(const bench::RunLog& log, const Workload& workload, const SimRequest& request,
+             CostObservations& observed) {
+  const bench::RequestRecord& record = log.requests[request.record];
+  const double first = first_output(log, request.record);
   if (first < 0) return;
   const double start = seconds(record.start);
   const double end = seconds(record.end);
   double megapixels = 0;
-  for (const AskedImage& image : workload.images_of(asked))
+  for (const SimImage& image : workload.images_of(request))
     megapixels += static_cast<double>(image.width) * image.height / 1e6;
-  const auto images = static_cast<double>(asked.num_images);
+  const auto images = static_cast<double>(request.num_images);
   const double image_tokens = std::max(0, record.image_tokens);
-  const double computed = std::max<double>(
-      1, static_cast<double>(asked.text_tokens) + image_tokens - std::max(0, record.cached_tokens));
-  seen.decoding.add({first, end});
+  const double computed = std::max<double>(1, static_cast<double>(request.text_tokens) +
+                                                  image_tokens - std::max(0, record.cached_tokens));
+  observed.decoding.add({first, end});
   const bench::RequestStages stages = bench::request_stages(log, record);
   if (!stages.from_server) {
-    seen.other.add({start, first});
+    observed.other.add({start, first});
     const double ms = 1e3 * (first - start);
-    if (asked.num_images == 0) {
-      seen.whole_text.add(computed, ms);
+    if (request.num_images == 0) {
+      observed.whole_text.add(computed, ms);
     } else {
-      seen.image_excess.emplace_back(image_tokens / images, ms);
+      observed.image_excess.emplace_back(image_tokens / images, ms);
     }
     return;
   }
@@ -128,42 +130,42 @@ void see(const bench::RunLog& log, const Workload& workload, const Asked& asked,
   for (const bench::RequestStage& stage : stages.stages) {
     const double ms = 1e3 * (stage.end - stage.begin);
     if (stage.name == "media") {
-      if (asked.num_images == 0) seen.media_text.push_back(ms);
-      if (megapixels > 0) seen.media_megapixel.push_back(ms / megapixels);
+      if (request.num_images == 0) observed.media_text.push_back(ms);
+      if (megapixels > 0) observed.media_megapixel.push_back(ms / megapixels);
     } else if (stage.name == "queue" && !queued) {
       queued = true;
-      if (megapixels > 0) seen.queued.push_back({{stage.begin, stage.end}, megapixels});
+      if (megapixels > 0) observed.queued.push_back({{stage.begin, stage.end}, megapixels});
     } else if (stage.name == "encode") {
-      seen.other.add({stage.begin, stage.end});
+      observed.other.add({stage.begin, stage.end});
       // A stage of no length is not in the list.
       if (megapixels > 0 && !queued)
-        seen.queued.push_back({{stage.begin, stage.begin}, megapixels});
-      if (images > 0) seen.encode.add(image_tokens / images, ms / images);
+        observed.queued.push_back({{stage.begin, stage.begin}, megapixels});
+      if (images > 0) observed.encode.add(image_tokens / images, ms / images);
     } else if (stage.name == "prefill") {
-      seen.other.add({stage.begin, stage.end});
-      seen.prefill.add(computed, ms);
+      observed.other.add({stage.begin, stage.end});
+      observed.prefill.add(computed, ms);
       told = stage.end;
     }
   }
-  seen.delivery.push_back(std::max(0.0, 1e3 * (first - told)));
+  observed.delivery.push_back(std::max(0.0, 1e3 * (first - told)));
 }
 
 // Gaps between tokens while nobody prefills and nothing is encoded, by how many decode.
-void fit_decode(const bench::RunLog& log, const Workload& workload, const Seen& seen,
-                CostModel& costs) {
+void fit_decode(const bench::RunLog& log, const Workload& workload,
+                const CostObservations& observed, CostModel& costs) {
   std::map<std::int64_t, std::vector<double>> by_rows;
   std::vector<double> all;
-  for (const Asked& asked : workload.asked) {
+  for (const SimRequest& request : workload.requests) {
     double before = -1;
-    for (const bench::LoggedEvent& event : log.events_of(asked.record)) {
-      if ((event.kinds & bench::kOutputEvent) == 0) continue;
+    for (const bench::LoggedEvent& event : log.events_of(request.record)) {
+      if (!bench::is_output(event)) continue;
       const double at = seconds(event.at);
       const std::int32_t tokens = event.tokens > 0 ? event.tokens : 1;
       if (before >= 0 && at > before) {
         const double ms = 1e3 * (at - before) / tokens;
         all.push_back(ms);
-        if (!seen.other.any(before, at))
-          by_rows[std::max<std::int64_t>(1, seen.decoding.at((before + at) / 2))].push_back(ms);
+        if (!observed.other.any(before, at))
+          by_rows[std::max<std::int64_t>(1, observed.decoding.at((before + at) / 2))].push_back(ms);
       }
       before = at;
     }
@@ -183,22 +185,22 @@ void fit_decode(const bench::RunLog& log, const Workload& workload, const Seen& 
 
 // Milliseconds a megapixel between the queue and the encoder: of images that met an idle engine, as
 // far as there are any, since others also wait for forwards and for images before them.
-double fit_pixels(const Seen& seen) {
+double fit_pixels(const CostObservations& observed) {
   std::vector<double> all;
   std::vector<double> idle;
-  for (const auto& [span, megapixels] : seen.queued) {
+  for (const auto& [span, megapixels] : observed.queued) {
     const double ms = 1e3 * (span.end - span.begin) / megapixels;
     all.push_back(ms);
-    if (!seen.other.any(span.begin, span.end) && !seen.decoding.any(span.begin, span.end))
+    if (!observed.other.any(span.begin, span.end) && !observed.decoding.any(span.begin, span.end))
       idle.push_back(ms);
   }
   return quantile(idle.empty() ? all : idle, kLowQuantile);
 }
 
-// The costs that replays are moved by.
-constexpr std::size_t kKnobs = 4;
+// Costs that calibrate() scales together: encoding, prefill, decoding, and what is around them.
+constexpr std::size_t kScaledGroups = 4;
 
-CostModel scaled(const CostModel& from, const std::array<double, kKnobs>& by) {
+CostModel scaled(const CostModel& from, const std::array<double, kScaledGroups>& by) {
   CostModel costs = from;
   costs.encode.base *= by[0];
   costs.encode.linear *= by[0];
@@ -227,33 +229,33 @@ double ttft_of(const bench::RequestMetrics& of) { return of.success && of.ttft ?
 }  // namespace
 
 Result<CostModel> fit_costs(const bench::RunLog& log, const Workload& workload) {
-  Seen seen;
-  for (const Asked& asked : workload.asked) see(log, workload, asked, seen);
-  seen.decoding.sort();
-  seen.other.sort();
+  CostObservations observed;
+  for (const SimRequest& request : workload.requests) observe(log, workload, request, observed);
+  observed.decoding.sort();
+  observed.other.sort();
   CostModel costs;
   costs.machine = log.header.host.cpu;
   costs.model = log.header.model;
-  fit_decode(log, workload, seen, costs);
-  auto prefill = seen.prefill.points();
-  if (prefill.empty()) prefill = seen.whole_text.points();
-  if (prefill.empty() && seen.image_excess.empty())
+  fit_decode(log, workload, observed, costs);
+  auto prefill = observed.prefill.points();
+  if (prefill.empty()) prefill = observed.whole_text.points();
+  if (prefill.empty() && observed.image_excess.empty())
     return fail(ErrorCode::kInvalid, "{}: no request has a first token", workload.name);
   const cluster::StageCost whole = cluster::fit_stage_cost(prefill);
   costs.step.prefill_token = whole.linear;
   costs.step.prefill_context = 2 * whole.square;
   if (costs.step.base <= 0) costs.step.base = whole.base;
-  costs.encode = cluster::fit_stage_cost(seen.encode.points());
-  if (!seen.image_excess.empty()) {
-    Sizes excess;
-    for (const auto& [tokens, ms] : seen.image_excess)
+  costs.encode = cluster::fit_stage_cost(observed.encode.points());
+  if (!observed.image_excess.empty()) {
+    SizeBuckets excess;
+    for (const auto& [tokens, ms] : observed.image_excess)
       excess.add(tokens, std::max(0.0, ms - whole.ms(tokens)));
     costs.encode = cluster::fit_stage_cost(excess.points());
   }
-  costs.prepare.base = quantile(seen.media_text, 0.5);
-  costs.prepare.megapixel = quantile(seen.media_megapixel, kLowQuantile);
-  costs.pixels = fit_pixels(seen);
-  costs.delivery = std::max(kLeastDelivery, quantile(seen.delivery, 0.5));
+  costs.prepare.base = quantile(observed.media_text, 0.5);
+  costs.prepare.megapixel = quantile(observed.media_megapixel, kLowQuantile);
+  costs.pixels = fit_pixels(observed);
+  costs.delivery = std::max(kLeastDelivery, quantile(observed.delivery, 0.5));
   // A token takes some time, whatever the log could tell.
   costs.step.base = std::max(costs.step.base, 1e-4);
   return costs;
@@ -290,14 +292,14 @@ ReplayError replay_error(const bench::RunLog& real, const Workload& workload,
   rows("TTFT", there.ttft, here.ttft);
   rows("TPOT", there.tpot, here.tpot);
   rows("E2E", there.e2el, here.e2el);
-  error.requests = workload.asked.size();
+  error.requests = workload.requests.size();
   error.refused = static_cast<std::size_t>(here.failed);
 
   std::vector<double> real_ttft(real.requests.size(), -1);
   for (const bench::RequestMetrics& of : there.requests) real_ttft[of.position] = ttft_of(of);
   double n = 0, x = 0, y = 0, xx = 0, yy = 0, xy = 0;
   for (const bench::RequestMetrics& of : here.requests) {
-    const double a = real_ttft[workload.asked[of.position].record];
+    const double a = real_ttft[workload.requests[of.position].record];
     const double b = ttft_of(of);
     if (a < 0 || b < 0) continue;
     n += 1;
@@ -316,15 +318,15 @@ Result<Calibration> calibrate(const SimulationSettings& settings, const ServedMo
                               const bench::RunLog& run, const std::string& name) {
   TRY(const Workload workload, workload_of(run, name));
   TRY(const CostModel first, fit_costs(run, workload));
-  std::array<double, kKnobs> best{1, 1, 1, 1};
+  std::array<double, kScaledGroups> best{1, 1, 1, 1};
   TRY(ReplayError nearest, replay(settings, model, run, workload, first));
   // One cost after another, by smaller and smaller factors, as long as the replay comes nearer.
   for (const double step : {1.6, 1.25, 1.1, 1.04}) {
     for (int round = 0; round < 2; ++round) {
-      for (std::size_t knob = 0; knob < kKnobs; ++knob) {
+      for (std::size_t group = 0; group < kScaledGroups; ++group) {
         for (const double by : {step, 1 / step}) {
-          std::array<double, kKnobs> moved = best;
-          moved[knob] *= by;
+          std::array<double, kScaledGroups> moved = best;
+          moved[group] *= by;
           TRY(ReplayError error, replay(settings, model, run, workload, scaled(first, moved)));
           if (error.distance() >= nearest.distance()) continue;
           nearest = std::move(error);

@@ -15,8 +15,8 @@ namespace saccade::simulate {
 constexpr double kCalibrated = 0.15;
 
 // From stages that the server told (bench serve --server-timings), else from what the client saw:
-// then what an image takes more than text counts as its encoding. Between a request and itself
-// alone: the least of each size, so that waiting is no cost. kInvalid when nothing can be learnt.
+// then what an image takes more than text counts as its encoding. Per power-of-2^(1/4) size bucket,
+// the 25th percentile, to exclude queueing. kInvalid when no request has a first token.
 Result<CostModel> fit_costs(const bench::RunLog& log, const Workload& workload);
 
 struct ErrorRow {

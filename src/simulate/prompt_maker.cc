@@ -19,22 +19,22 @@ constexpr std::uint64_t kTextTokens = 1u << 16;
 
 // Equal for prompts that are equal.
 std::uint64_t PromptMaker::name_of(std::uint32_t index) const {
-  const Asked& asked = workload_.asked[index];
-  return asked.content != 0 ? asked.content : hash_combine(0x5acc, index);
+  const SimRequest& request = workload_.requests[index];
+  return request.content != 0 ? request.content : hash_combine(0x5acc, index);
 }
 
 cluster::ScannedBody PromptMaker::scanned(std::uint32_t index) const {
-  const Asked& asked = workload_.asked[index];
+  const SimRequest& request = workload_.requests[index];
   cluster::ScannedBody body;
   body.stream = true;
-  body.text_bytes = static_cast<std::size_t>(asked.text_tokens * kBytesOfToken);
+  body.text_bytes = static_cast<std::size_t>(request.text_tokens * kBytesOfToken);
   std::size_t at = body.text_bytes;
-  for (const AskedImage& image : workload_.images_of(asked)) {
+  for (const SimImage& image : workload_.images_of(request)) {
     const std::size_t encoded = static_cast<std::size_t>(image.bytes) / 3 * 4;  // base64
     body.media.push_back({at, at + encoded, false});
     at += encoded;
   }
-  const auto hashes = workload_.hashes_of(asked);
+  const auto hashes = workload_.hashes_of(request);
   body.opening =
       hashes.empty() ? name_of(index) : hash_combine(1, static_cast<std::uint64_t>(hashes.front()));
   return body;
@@ -42,11 +42,12 @@ cluster::ScannedBody PromptMaker::scanned(std::uint32_t index) const {
 
 Result<std::vector<serve::ImageToSize>> PromptMaker::images(std::uint32_t index) const {
   std::vector<serve::ImageToSize> images;
-  for (const AskedImage& asked : workload_.images_of(workload_.asked[index])) {
+  for (const SimImage& sim_image : workload_.images_of(workload_.requests[index])) {
     serve::ImageToSize image;
     for (std::size_t i = 0; i < 8; ++i)
-      image.content[i] = static_cast<std::uint8_t>(asked.content >> 8 * i);
-    TRY(image.layout, model_.processor->image_layout(asked.width, asked.height, image.controls));
+      image.content[i] = static_cast<std::uint8_t>(sim_image.content >> 8 * i);
+    TRY(image.layout,
+        model_.processor->image_layout(sim_image.width, sim_image.height, image.controls));
     images.push_back(std::move(image));
   }
   return images;
@@ -54,8 +55,8 @@ Result<std::vector<serve::ImageToSize>> PromptMaker::images(std::uint32_t index)
 
 Request PromptMaker::request(std::uint32_t index,
                              std::span<const serve::ImageToSize> images) const {
-  const Asked& asked = workload_.asked[index];
-  const auto hashes = workload_.hashes_of(asked);
+  const SimRequest& sim_request = workload_.requests[index];
+  const auto hashes = workload_.hashes_of(sim_request);
   const std::uint64_t own = name_of(index);
   Prompt prompt;
   std::int64_t text = 0;
@@ -73,12 +74,12 @@ Request PromptMaker::request(std::uint32_t index,
   const auto tokens_of = [&](const ImageLayout& layout) {
     return prompt.cross_attends ? std::int64_t{1} : layout.tokens;
   };
-  std::int64_t length = asked.text_tokens;
+  std::int64_t length = sim_request.text_tokens;
   for (const serve::ImageToSize& image : images) length += tokens_of(image.layout);
   prompt.ids.reserve(static_cast<std::size_t>(length));
   std::vector<RequestImage> of;
-  add_text(images.empty() ? asked.text_tokens : std::min(kHead, asked.text_tokens / 2));
-  const auto wanted = workload_.images_of(asked);
+  add_text(images.empty() ? sim_request.text_tokens : std::min(kHead, sim_request.text_tokens / 2));
+  const auto wanted = workload_.images_of(sim_request);
   for (std::size_t i = 0; i < images.size(); ++i) {
     const ImageLayout& layout = images[i].layout;
     RequestImage image;
@@ -92,11 +93,11 @@ Request PromptMaker::request(std::uint32_t index,
     prompt.ids.insert(prompt.ids.end(), static_cast<std::size_t>(tokens), kPlaceholder);
     of.push_back(std::move(image));
   }
-  add_text(asked.text_tokens);
+  add_text(sim_request.text_tokens);
   Request request;
   request.prompt = std::move(prompt);
   request.images = std::move(of);
-  request.sampling.max_tokens = asked.output_tokens;
+  request.sampling.max_tokens = sim_request.output_tokens;
   return request;
 }
 

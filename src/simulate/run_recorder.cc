@@ -19,19 +19,19 @@ RunRecorder::RunRecorder(const Workload& workload, LoggedTokens tokens, Nanos de
     : workload_(workload),
       tokens_(tokens),
       delivery_(delivery),
-      has_ended_(workload.asked.size(), false) {}
+      has_ended_(workload.requests.size(), false) {}
 
 bench::RequestRecord RunRecorder::end_of(std::uint32_t index) {
   CHECK(!has_ended_[index], "request {} has ended twice", index);
   has_ended_[index] = true;
   ++ended_;
-  const Asked& asked = workload_.asked[index];
+  const SimRequest& request = workload_.requests[index];
   bench::RequestRecord record;
   record.index = record.prompt = index;
-  record.scheduled = record.admitted = record.start = record.connected = record.sent = asked.at;
-  record.max_tokens = static_cast<std::int32_t>(asked.output_tokens);
+  record.scheduled = record.admitted = record.start = record.connected = record.sent = request.at;
+  record.max_tokens = static_cast<std::int32_t>(request.output_tokens);
   record.reused_connection = true;
-  for (const AskedImage& image : workload_.images_of(asked))
+  for (const SimImage& image : workload_.images_of(request))
     record.body_bytes += static_cast<std::uint64_t>(image.bytes);
   return record;
 }
@@ -56,7 +56,7 @@ void RunRecorder::finished(std::uint32_t index, const Answered& answer) {
                 bench::kFinishEvent | bench::kChoicesEvent);
   events_.event(index, record.end, 0, bench::kUnknownTokens, bench::kUsageEvent);
   events_.event(index, record.end, 0, bench::kUnknownTokens, bench::kDoneEvent);
-  if (workload_.asked.size() <= kMaxStaged) {
+  if (workload_.requests.size() <= kMaxStaged) {
     std::vector<bench::StageTime> stages;
     const auto stage = [&](const char* name, Nanos at) {
       if (at != 0) stages.push_back({name, seconds(at - answer.times.arrival)});
@@ -86,16 +86,16 @@ void RunRecorder::refused(std::uint32_t index, Nanos at, int status, const std::
 }
 
 bench::RunLog RunRecorder::take(bench::RunHeader header) {
-  std::vector<bench::PromptRecord> prompts(workload_.asked.size());
+  std::vector<bench::PromptRecord> prompts(workload_.requests.size());
   std::vector<Nanos> due;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
-    const Asked& asked = workload_.asked[i];
-    due.push_back(asked.at);
+    const SimRequest& request = workload_.requests[i];
+    due.push_back(request.at);
     bench::PromptRecord& prompt = prompts[i];
-    prompt.content_hash = hex(asked.content != 0 ? asked.content : hash_combine(1, i));
-    prompt.text_tokens = static_cast<std::int32_t>(asked.text_tokens);
-    prompt.label = asked.num_images > 0 ? "image" : "text";
-    for (const AskedImage& image : workload_.images_of(asked))
+    prompt.content_hash = hex(request.content != 0 ? request.content : hash_combine(1, i));
+    prompt.text_tokens = static_cast<std::int32_t>(request.text_tokens);
+    prompt.label = request.num_images > 0 ? "image" : "text";
+    for (const SimImage& image : workload_.images_of(request))
       prompt.images.push_back(
           {image.width, image.height, static_cast<std::uint64_t>(image.bytes), hex(image.content)});
   }

@@ -34,7 +34,7 @@ class Cluster {
         recorder_(workload, settings.tokens, static_cast<Nanos>(settings.costs.delivery * 1e6)),
         prompts_(model, workload),
         table_(names(settings.cluster.pds)),
-        given_(workload.asked.size()) {}
+        assignments_(workload.requests.size()) {}
 
   Result<void> set_up();
   Result<void> run();
@@ -48,7 +48,7 @@ class Cluster {
     std::unique_ptr<PdMachine> machine;
   };
   // Where a request is, as the proxy knows it.
-  struct Given {
+  struct Assignment {
     cluster::PdRequest predicted;
     std::vector<bool> tried;
     std::int32_t pd = -1;
@@ -80,7 +80,7 @@ class Cluster {
   cluster::RetryBudget retries_;
   std::vector<std::unique_ptr<EncoderMachine>> encoders_;
   std::vector<Server> servers_;
-  std::vector<Given> given_;
+  std::vector<Assignment> assignments_;
   std::vector<bench::Sample> samples_;
   Nanos last_end_ = 0;
   SimulationResult result_;
@@ -159,9 +159,9 @@ Result<void> Cluster::run() {
     });
   }
   if (s_.sample_every > 0) every(s_.sample_every, [this] { sample(); });
-  const std::size_t count = workload_.asked.size();
-  loop_.timers().start(workload_.asked.front().at, [this] { arrive(0); });
-  const Nanos limit = workload_.asked.back().at + kMaxIdle;
+  const std::size_t count = workload_.requests.size();
+  loop_.timers().start(workload_.requests.front().at, [this] { arrive(0); });
+  const Nanos limit = workload_.requests.back().at + kMaxIdle;
   loop_.run([&] { return recorder_.ended() == count || loop_.now() > limit; });
   if (recorder_.ended() == count) return {};
   std::string where;
@@ -173,29 +173,29 @@ Result<void> Cluster::run() {
 // --- the proxy ---
 
 void Cluster::arrive(std::uint32_t index) {
-  if (index + 1 < workload_.asked.size())
-    loop_.timers().start(workload_.asked[index + 1].at, [this, index] { arrive(index + 1); });
-  given_[index].predicted = cluster::predicted_request(prompts_.scanned(index), "");
-  given_[index].tried.resize(servers_.size());
+  if (index + 1 < workload_.requests.size())
+    loop_.timers().start(workload_.requests[index + 1].at, [this, index] { arrive(index + 1); });
+  assignments_[index].predicted = cluster::predicted_request(prompts_.scanned(index), "");
+  assignments_[index].tried.resize(servers_.size());
   retries_.requested();
   dispatch(index);
 }
 
 void Cluster::dispatch(std::uint32_t index) {
-  Given& given = given_[index];
-  const auto chosen = table_.choose(given.predicted, given.tried);
+  Assignment& assignment = assignments_[index];
+  const auto chosen = table_.choose(assignment.predicted, assignment.tried);
   if (!chosen) {
     ++result_.refused[503];
     recorder_.refused(index, loop_.now(), 503, "no server takes the request");
     return;
   }
-  given.pd = static_cast<std::int32_t>(*chosen);
-  given.tried[*chosen] = true;
-  table_.given(*chosen, given.predicted);
+  assignment.pd = static_cast<std::int32_t>(*chosen);
+  assignment.tried[*chosen] = true;
+  table_.given(*chosen, assignment.predicted);
   Server& server = servers_[*chosen];
   const double rate = server.sizer ? server.sizer->arrived() : 0;
   double pixels = 0;
-  for (const AskedImage& image : workload_.images_of(workload_.asked[index]))
+  for (const SimImage& image : workload_.images_of(workload_.requests[index]))
     pixels += static_cast<double>(image.width) * image.height;
   const double ms = s_.costs.prepare.base + s_.costs.prepare.megapixel * pixels / kMegapixel;
   const Nanos arrival = loop_.now();
@@ -206,10 +206,10 @@ void Cluster::dispatch(std::uint32_t index) {
 
 // However it ended.
 void Cluster::ended(std::uint32_t index, const Error& error, Nanos at, bool begun) {
-  Given& given = given_[index];
-  const auto pd = static_cast<std::size_t>(given.pd);
+  Assignment& assignment = assignments_[index];
+  const auto pd = static_cast<std::size_t>(assignment.pd);
   last_end_ = std::max(last_end_, at);
-  table_.done(pd, given.predicted);
+  table_.done(pd, assignment.predicted);
   if (error.message.empty()) {
     table_.answered(pd);
     return;
@@ -218,9 +218,9 @@ void Cluster::ended(std::uint32_t index, const Error& error, Nanos at, bool begu
   const int status = begun ? 200 : api::kind_of(error.code).status;
   if (status == 503) {
     table_.refused(pd);
-    if (given.retries < kMaxRetries && table_.choose(given.predicted, given.tried) &&
+    if (assignment.retries < kMaxRetries && table_.choose(assignment.predicted, assignment.tried) &&
         retries_.take()) {
-      ++given.retries;
+      ++assignment.retries;
       ++result_.retries;
       loop_.after(0, [this, index] { dispatch(index); });
       return;
@@ -238,8 +238,8 @@ void Cluster::prepare(std::uint32_t index, double rate, Nanos arrival) {
 }
 
 Result<void> Cluster::submit(std::uint32_t index, double rate, Nanos arrival) {
-  const Asked& asked = workload_.asked[index];
-  Server& server = servers_[static_cast<std::size_t>(given_[index].pd)];
+  const SimRequest& sim_request = workload_.requests[index];
+  Server& server = servers_[static_cast<std::size_t>(assignments_[index].pd)];
   TRY(std::vector<serve::ImageToSize> images, prompts_.images(index));
   std::int64_t native = 0;
   for (const serve::ImageToSize& image : images) native += image.layout.tokens;
@@ -248,7 +248,7 @@ Result<void> Cluster::submit(std::uint32_t index, double rate, Nanos arrival) {
     serve::SizingRequest sizing;
     sizing.arrival = arrival;
     sizing.rate = rate;
-    sizing.text_tokens = asked.text_tokens;
+    sizing.text_tokens = sim_request.text_tokens;
     TRY_DO(server.sizer->size(images, sizing, sized));
   }
   Request request = prompts_.request(index, images);
@@ -325,7 +325,7 @@ SimulationResult Cluster::take() {
   header.server_version = "virtual clock";
   header.dataset = workload_.name;
   header.arrivals = workload_.arrivals;
-  header.num_prompts = static_cast<std::int64_t>(workload_.asked.size());
+  header.num_prompts = static_cast<std::int64_t>(workload_.requests.size());
   header.usage_requested = true;
   r.log = recorder_.take(std::move(header));
   r.log.samples = std::move(samples_);
@@ -336,7 +336,7 @@ SimulationResult Cluster::take() {
 
 Result<SimulationResult> simulate(const SimulationSettings& settings, const ServedModel& model,
                                   const Workload& workload) {
-  if (workload.asked.empty()) return fail(ErrorCode::kInvalid, "the traffic has no requests");
+  if (workload.requests.empty()) return fail(ErrorCode::kInvalid, "the traffic has no requests");
   Cluster cluster(settings, model, workload);
   TRY_DO(cluster.set_up());
   TRY_DO(cluster.run());

@@ -38,7 +38,7 @@ struct Leftovers {
   std::int64_t sequences = 0;
   std::int64_t held_bytes = 0;    // of the KV pool, by sequences
   std::int64_t leased_bytes = 0;  // of embeddings
-  std::int64_t open_items = 0;    // images asked for, and askings
+  std::int64_t open_items = 0;    // images asked for, and attempts to get them
   std::int64_t encoder_calls = 0;
   std::int64_t receiving_rows = 0;
   bool none() const {

@@ -57,14 +57,14 @@ double ttft_ms(const SimulationResult& result, std::size_t request) {
 TEST(Simulation, OneRequestIsArithmetic) {
   Workload workload;
   for (int i = 0; i < 3; ++i) {
-    Asked asked;
-    asked.at = i * 10 * kSecond;
-    asked.text_tokens = 100 + 10 * i;
-    asked.output_tokens = 5;
-    asked.first_image = static_cast<std::uint32_t>(workload.images.size());
-    asked.num_images = 1;
+    SimRequest request;
+    request.at = i * 10 * kSecond;
+    request.text_tokens = 100 + 10 * i;
+    request.output_tokens = 5;
+    request.first_image = static_cast<std::uint32_t>(workload.images.size());
+    request.num_images = 1;
     workload.images.push_back({28 * 20, 28 * 30, static_cast<std::uint64_t>(i) + 1, 1000});
-    workload.asked.push_back(asked);
+    workload.requests.push_back(request);
   }
   CostModel costs = study_costs();
   costs.prepare = {7, 10};
@@ -102,8 +102,8 @@ TEST(Simulation, OneServerIsMD1) {
           poisson(rho / 0.05, 300 * kSecond, 0, 100, 1, 100 + static_cast<std::uint64_t>(seed));
       const SimulationResult result = run(settings, workload);
       double wait = 0;
-      for (std::size_t i = 0; i < workload.asked.size(); ++i) wait += ttft_ms(result, i) - 50;
-      wait /= static_cast<double>(workload.asked.size());
+      for (std::size_t i = 0; i < workload.requests.size(); ++i) wait += ttft_ms(result, i) - 50;
+      wait /= static_cast<double>(workload.requests.size());
       sum += wait;
       squares += wait * wait;
     }
@@ -150,7 +150,7 @@ TEST(Simulation, NothingIsLostAndNothingStays) {
     traffic.seed = rng();
     const Workload workload = *make_workload(traffic);
     const SimulationResult result = run(settings, workload);
-    ASSERT_EQ(result.log.requests.size(), workload.asked.size());
+    ASSERT_EQ(result.log.requests.size(), workload.requests.size());
     std::size_t refused = 0;
     for (const auto& [status, count] : result.refused) {
       EXPECT_TRUE(status == 200 || status == 400 || status == 413 || status == 429 || status == 503)
@@ -345,17 +345,17 @@ TEST(Simulation, StepResponseOfTheLevel) {
   traffic.output_tokens = 1;
   Workload workload = *make_workload(traffic);
   // Even gaps, half as long from 30 s on.
-  workload.asked.clear();
+  workload.requests.clear();
   workload.images.clear();
   std::uint64_t content = 0;
   for (Nanos at = 0; at < 60 * kSecond; at += (at < 30 * kSecond ? 400 : 200) * kMillisecond) {
-    Asked asked;
-    asked.at = at;
-    asked.text_tokens = 50;
-    asked.first_image = static_cast<std::uint32_t>(workload.images.size());
-    asked.num_images = 1;
+    SimRequest request;
+    request.at = at;
+    request.text_tokens = 50;
+    request.first_image = static_cast<std::uint32_t>(workload.images.size());
+    request.num_images = 1;
     workload.images.push_back({28 * 80, 28 * 100, ++content, 1000});
-    workload.asked.push_back(asked);
+    workload.requests.push_back(request);
   }
   const SimulationResult result = run(settings, workload);
   double peak = 0;
@@ -385,10 +385,10 @@ TEST(Simulation, TrafficOfATraceAndItsErrors) {
   settings.repeat = true;
   const auto repeated = make_workload(settings);
   ASSERT_TRUE(repeated.has_value()) << repeated.error().message;
-  EXPECT_EQ(repeated->asked.size(), 9u);  // three rounds of 2.25 s and a mean gap
-  EXPECT_LT(repeated->asked.back().at, 10 * kSecond);
-  for (std::size_t i = 1; i < repeated->asked.size(); ++i)
-    EXPECT_GE(repeated->asked[i].at, repeated->asked[i - 1].at);
+  EXPECT_EQ(repeated->requests.size(), 9u);  // three rounds of 2.25 s and a mean gap
+  EXPECT_LT(repeated->requests.back().at, 10 * kSecond);
+  for (std::size_t i = 1; i < repeated->requests.size(); ++i)
+    EXPECT_GE(repeated->requests[i].at, repeated->requests[i - 1].at);
   settings.duration = 0;
   EXPECT_NE(make_workload(settings).error().message.find("--repeat needs --duration"),
             std::string::npos);

@@ -13,8 +13,8 @@ namespace saccade::simulate {
 namespace {
 
 constexpr double kPixelsOfToken = 28.0 * 28.0;
-constexpr double kLeastTokens = 16;
-constexpr double kMaxRequestTokens = 16'384;
+constexpr double kMinImageTokens = 16;
+constexpr double kMaxImageTokens = 16'384;
 constexpr double kBytesOfPixel = 0.15;  // of a JPEG
 constexpr std::array<double, 5> kShapes = {1, 4.0 / 3, 3.0 / 4, 16.0 / 9, 3.0 / 2};
 
@@ -31,7 +31,7 @@ class Draw {
   double uniform() { return rng_.uniform(); }
   double exponential() { return -std::log(1 - rng_.uniform()); }
 
-  AskedImage image() {
+  SimImage image() {
     std::uint64_t content = ++last_;
     if (!zipf_.empty()) {
       const auto found = std::ranges::lower_bound(zipf_, rng_.uniform() * zipf_.back());
@@ -39,9 +39,9 @@ class Draw {
     }
     Rng own(hash_combine(s_.seed, content));
     const double tokens = std::clamp(s_.image_tokens * std::exp(s_.image_sigma * normal(own)),
-                                     kLeastTokens, kMaxRequestTokens);
+                                     kMinImageTokens, kMaxImageTokens);
     const double shape = kShapes[own.below(kShapes.size())];
-    AskedImage image;
+    SimImage image;
     image.content = hash_combine(hash_combine(s_.seed, 1), content);
     image.width =
         static_cast<std::int32_t>(std::lround(std::sqrt(tokens * kPixelsOfToken * shape)));
@@ -71,7 +71,7 @@ Result<void> check(const WorkloadSettings& s) {
   TRY_DO(range("--input-tokens", static_cast<double>(s.input_tokens), 1, 1 << 24));
   TRY_DO(range("--output-tokens", static_cast<double>(s.output_tokens), 1, 1 << 24));
   TRY_DO(range("--images", s.images, 0, 1000));
-  TRY_DO(range("--image-tokens", s.image_tokens, kLeastTokens, kMaxRequestTokens));
+  TRY_DO(range("--image-tokens", s.image_tokens, kMinImageTokens, kMaxImageTokens));
   TRY_DO(range("--image-sigma", s.image_sigma, 0, 4));
   TRY_DO(range("--image-share", s.image_share, 0, 1));
   TRY_DO(range("--image-pool", static_cast<double>(s.pool), 0, 1e7));
@@ -90,30 +90,31 @@ Result<void> check(const WorkloadSettings& s) {
 }
 
 Result<void> add(Workload& to, const WorkloadSettings& s, Draw& draw, Nanos at,
-                 const bench::TraceRow& row, std::uint64_t first_hash) {
-  if (static_cast<std::int64_t>(to.asked.size()) >= kMaxRequests)
+                 const bench::TraceRow& row) {
+  if (static_cast<std::int64_t>(to.requests.size()) >= kMaxRequests)
     return fail(ErrorCode::kTooLarge, "the traffic has over {} requests", kMaxRequests);
-  Asked asked;
-  asked.at = at;
-  asked.text_tokens =
+  SimRequest request;
+  request.at = at;
+  request.text_tokens =
       std::max<std::int64_t>(1, row.input_tokens >= 0 ? row.input_tokens : s.input_tokens);
-  asked.output_tokens =
+  request.output_tokens =
       std::max<std::int64_t>(1, row.output_tokens >= 0 ? row.output_tokens : s.output_tokens);
-  asked.first_hash = first_hash + row.first_hash;
-  asked.num_hashes = row.num_hashes;
-  asked.first_image = static_cast<std::uint32_t>(to.images.size());
+  request.first_hash = row.first_hash;
+  request.num_hashes = row.num_hashes;
+  request.first_image = static_cast<std::uint32_t>(to.images.size());
   int images = row.num_images;
   if (images < 0) images = s.image_share < 1 && draw.uniform() >= s.image_share ? 0 : s.images;
   for (int i = 0; i < images; ++i) to.images.push_back(draw.image());
-  asked.num_images = static_cast<std::uint32_t>(images);
-  asked.record = static_cast<std::uint32_t>(to.asked.size());
-  to.asked.push_back(asked);
+  request.num_images = static_cast<std::uint32_t>(images);
+  request.record = static_cast<std::uint32_t>(to.requests.size());
+  to.requests.push_back(request);
   return {};
 }
 
 bool full(const Workload& workload, const WorkloadSettings& s, Nanos at) {
   return (s.duration > 0 && at >= s.duration) ||
-         (s.num_prompts > 0 && static_cast<std::int64_t>(workload.asked.size()) >= s.num_prompts);
+         (s.num_prompts > 0 &&
+          static_cast<std::int64_t>(workload.requests.size()) >= s.num_prompts);
 }
 
 Result<void> from_trace(Workload& workload, const WorkloadSettings& s, Draw& draw) {
@@ -131,7 +132,7 @@ Result<void> from_trace(Workload& workload, const WorkloadSettings& s, Draw& dra
   for (Nanos origin = 0;; origin += round) {
     for (const bench::TraceRow& row : rows) {
       if (full(workload, s, origin + row.at)) return {};
-      TRY_DO(add(workload, s, draw, origin + row.at, row, 0));
+      TRY_DO(add(workload, s, draw, origin + row.at, row));
     }
     if (!s.repeat) return {};
   }
@@ -152,9 +153,9 @@ Result<Workload> make_workload(const WorkloadSettings& s) {
     workload.arrivals = "poisson";
     for (Nanos at = 0; !full(workload, s, at);
          at += static_cast<Nanos>(draw.exponential() / s.request_rate * 1e9))
-      TRY_DO(add(workload, s, draw, at, {}, 0));
+      TRY_DO(add(workload, s, draw, at, {}));
   }
-  if (workload.asked.empty())
+  if (workload.requests.empty())
     return fail(ErrorCode::kInvalid, "{}: no request comes within {} s", workload.name,
                 seconds(s.duration));
   return workload;
@@ -183,30 +184,30 @@ Result<Workload> workload_of(const bench::RunLog& log, const std::string& name) 
       ++unknown;
       continue;
     }
-    Asked asked;
-    asked.at = record.start;
-    asked.text_tokens = std::max<std::int64_t>(1, text);
-    asked.output_tokens = output;
-    asked.content = hash64(
+    SimRequest request;
+    request.at = record.start;
+    request.text_tokens = std::max<std::int64_t>(1, text);
+    request.output_tokens = output;
+    request.content = hash64(
         prompt.content_hash.empty() ? std::to_string(record.prompt) : prompt.content_hash, 1);
-    asked.first_image = static_cast<std::uint32_t>(workload.images.size());
-    asked.num_images = static_cast<std::uint32_t>(prompt.images.size());
-    asked.record = static_cast<std::uint32_t>(i);
+    request.first_image = static_cast<std::uint32_t>(workload.images.size());
+    request.num_images = static_cast<std::uint32_t>(prompt.images.size());
+    request.record = static_cast<std::uint32_t>(i);
     for (const bench::PromptImage& image : prompt.images) {
       const std::uint64_t content = image.sha256.empty()
-                                        ? hash_combine(asked.content, workload.images.size())
+                                        ? hash_combine(request.content, workload.images.size())
                                         : hash64(image.sha256, 2);
       workload.images.push_back(
           {image.width, image.height, content, static_cast<std::int64_t>(image.bytes)});
     }
-    workload.asked.push_back(asked);
+    workload.requests.push_back(request);
   }
-  if (workload.asked.empty())
+  if (workload.requests.empty())
     return fail(ErrorCode::kInvalid,
                 "{}: of {} requests none succeeded with lengths that are known ({} without): the "
                 "server must send usage",
                 name, log.requests.size(), unknown);
-  std::ranges::stable_sort(workload.asked, {}, &Asked::at);
+  std::ranges::stable_sort(workload.requests, {}, &SimRequest::at);
   return workload;
 }
 

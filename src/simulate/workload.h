@@ -12,14 +12,14 @@
 
 namespace saccade::simulate {
 
-struct AskedImage {
+struct SimImage {
   std::int32_t width = 0;
   std::int32_t height = 0;
   std::uint64_t content = 0;  // equal for equal images
   std::int64_t bytes = 0;     // as it comes, compressed
 };
 
-struct Asked {
+struct SimRequest {
   Nanos at = 0;
   std::int64_t text_tokens = 1;    // of the prompt
   std::int64_t output_tokens = 1;  // after which it ends
@@ -35,16 +35,16 @@ struct Asked {
 constexpr std::int64_t kHashedTokens = 512;  // of text, for each of its prefix blocks
 
 struct Workload {
-  std::string name;          // of where it comes from
-  std::string arrivals;      // as RunHeader has them
-  std::vector<Asked> asked;  // by `at`
-  std::vector<AskedImage> images;
+  std::string name;                  // of where it comes from
+  std::string arrivals;              // as RunHeader has them
+  std::vector<SimRequest> requests;  // by `at`
+  std::vector<SimImage> images;
   std::vector<std::int64_t> hash_ids;
 
-  std::span<const AskedImage> images_of(const Asked& of) const {
+  std::span<const SimImage> images_of(const SimRequest& of) const {
     return std::span(images).subspan(of.first_image, of.num_images);
   }
-  std::span<const std::int64_t> hashes_of(const Asked& of) const {
+  std::span<const std::int64_t> hashes_of(const SimRequest& of) const {
     return std::span(hash_ids).subspan(of.first_hash, of.num_hashes);
   }
 };
