@@ -84,8 +84,7 @@ Result<std::vector<std::string>> write_outputs(const ServeSettings& settings, co
   std::string log_path = out.log.empty() ? "" : with_suffix(out.log, suffix);
   if (out.save_result || out.append_result) {
     const std::string path = result_path(settings, log, suffix);
-    VllmReportSettings vllm = report.vllm;
-    const std::string text = vllm_json(log, metrics, vllm);
+    const std::string text = vllm_json(log, metrics, report.vllm);
     if (out.append_result) {
       TRY_DO(append_line(path, text));
       written.push_back(path);

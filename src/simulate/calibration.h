@@ -48,8 +48,8 @@ struct Calibration {
   bool calibrated() const { return (held_out ? *held_out : fitted).calibrated(); }
 };
 
-// Fits, replays, moves the costs to where replays are nearest, and replays once more. `settings`
-// but for the costs.
+// Fits, then scales one group of costs after another as long as replays come nearer to the run.
+// `settings` but for the costs; held_out is left to the caller.
 Result<Calibration> calibrate(const SimulationSettings& settings, const ServedModel& model,
                               const bench::RunLog& run, const std::string& name);
 

@@ -12,7 +12,7 @@
 
 namespace saccade::simulate {
 
-// What does one thing after another and knows when it is through.
+// A machine that goes through stages and knows when each ends.
 class Stepper {
  public:
   virtual ~Stepper() = default;

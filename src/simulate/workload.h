@@ -23,7 +23,7 @@ struct SimRequest {
   Nanos at = 0;
   std::int64_t text_tokens = 1;    // of the prompt
   std::int64_t output_tokens = 1;  // after which it ends
-  // Equal for equal prompts; 0: like no other. What prefix blocks name is shared by these names.
+  // Equal for equal prompts; 0: equal to no other. Text of prefix blocks is by their ids instead.
   std::uint64_t content = 0;
   std::uint64_t first_hash = 0;  // Workload::hash_ids
   std::uint32_t num_hashes = 0;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "tests/support/temporary_directory.h"
 
@@ -12,6 +13,7 @@ namespace saccade::bench {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
 using Rows = std::vector<std::size_t>;
 
 // A token a word, and one special token before a text.
@@ -56,6 +58,26 @@ TEST(ShareGpt, SpecialTokensCount) {
   for (const Prompt& prompt : dataset->prompts)
     lengths.emplace_back(prompt.text_tokens, prompt.max_tokens);
   EXPECT_THAT(lengths, ElementsAre(std::pair(4, 4), std::pair(1024, 1024)));
+}
+
+// A Parquet file's captions are counted like those of JSON lines.
+TEST(Captions, OfParquet) {
+  WordsWithBos text;
+  DatasetContext context;
+  context.text = &text;
+  context.num_prompts = 2;
+  CaptionSettings settings;
+  settings.path = SACCADE_SOURCE_DIR "/tests/golden/bench/captions.parquet";
+  settings.reencode = false;
+  const auto dataset = caption_dataset(settings, context);
+  if (!dataset && dataset.error().code == ErrorCode::kUnsupported) GTEST_SKIP() << "no Arrow";
+  ASSERT_TRUE(dataset) << dataset.error().message;
+  std::vector<std::tuple<std::int32_t, std::int32_t, std::string>> rows;
+  for (const Prompt& prompt : dataset->prompts)
+    rows.emplace_back(prompt.messages[0].parts[1].image->width, prompt.text_tokens,
+                      prompt.reference);
+  EXPECT_THAT(rows, UnorderedElementsAre(std::tuple(8, 3, "a small square"),
+                                         std::tuple(16, 5, "a larger one")));
 }
 
 // As CPython 3.11 draws them: random.seed(s), random.shuffle(rows); then random.seed(s) again and

@@ -13,6 +13,7 @@
 #include "bench/load/server/server_probe.h"
 #include "bench/metrics/latency_histogram.h"
 #include "bench/metrics/metrics.h"
+#include "bench/mock/mock_answer.h"
 #include "bench/mock/mock_server.h"
 #include "tests/support/tcp_socket.h"
 
@@ -529,6 +530,19 @@ TEST(LatencyHistogram, QuantilesAreWithinABucket) {
   sum.merge(histogram);
   EXPECT_EQ(sum.count(), 2 * histogram.count());
   EXPECT_EQ(sum.quantile(0.5), histogram.quantile(0.5));
+}
+
+// Bursts of up to 4096 events are kept for the next time, each as long as it was asked for.
+TEST(MockText, ABurstHasItsNumberOfEvents) {
+  const MockSettings settings;
+  MockText text(settings);
+  for (const int count : {5000, 4096, 5000, 1, 4096, 5001, 1}) {
+    const std::string_view burst = text.burst(false, count);
+    int events = 0;
+    for (std::size_t at = burst.find("data: "); at != burst.npos; at = burst.find("data: ", at + 1))
+      ++events;
+    EXPECT_EQ(events, count);
+  }
 }
 
 // Requests that the mock must not fall over.

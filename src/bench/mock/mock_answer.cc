@@ -92,7 +92,8 @@ std::string MockText::event(bool chat, int tokens, bool last, std::string_view u
 
 std::string_view MockText::burst(bool chat, int count) {
   std::vector<std::string>& cache = bursts_[chat ? 1 : 0];
-  const auto slot = static_cast<std::size_t>(std::min(count, kMaxCachedBurst));
+  // All longer ones share a place behind those that are kept.
+  const auto slot = static_cast<std::size_t>(std::min(count, kMaxCachedBurst + 1));
   if (cache.size() <= slot) cache.resize(slot + 1);
   std::string& text = cache[slot];
   if (!text.empty() && count <= kMaxCachedBurst) return text;

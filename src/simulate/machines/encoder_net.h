@@ -1,5 +1,5 @@
-// The way between those who want rows and those who make them: delay, bandwidth, and nothing lost.
-// One unit is one embedding row, whatever it weighs, so that no bytes have to be carried about.
+// The network between PDs and encoders: delay and bandwidth, no loss. Sizes are counted in
+// embedding rows, so that no bytes have to be copied.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Time as a machine has it: the world's, and what it has done since in one go.
+// A machine's time: the simulation's, and the work that the machine has done ahead of it.
 #pragma once
 
 #include "base/clock.h"

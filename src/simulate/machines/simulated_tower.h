@@ -1,5 +1,5 @@
-// A vision tower that takes its time and makes nothing: what the encoder queue runs on. Its rows
-// have one element each.
+// A vision tower that only takes time: what the encoder queue runs on. Its embeddings have one
+// element, 0.
 #pragma once
 
 #include "base/rng.h"

@@ -31,9 +31,10 @@ struct CacheVerdict {
   std::int64_t cached_tokens = 0;     // as usage says, over successes
   double cached_share = 0;            // of their prompt tokens
   std::int64_t repeated_prompts = 0;  // requests whose content was asked before in this run
-  // Cached tokens in requests whose content is new in this run, and more than a shared beginning
-  // would explain: over a tenth of the prompt tokens of such requests.
-  bool reset = false;  // the caches were emptied before the run
+  bool reset = false;                 // the caches were emptied before the run
+  // Over a tenth of the prompt tokens were cached in requests whose content is new in this run:
+  // more than a shared beginning explains. Never after a reset, nor for datasets of shared
+  // prefixes.
   bool contaminated = false;
 };
 

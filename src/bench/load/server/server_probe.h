@@ -1,4 +1,5 @@
-// What can be learnt from a server besides its answers: is it there, what is it, how it feels.
+// What can be learnt from a server besides its answers: whether it is ready, its models and
+// parameters, its metrics and memory.
 #pragma once
 
 #include <memory>
