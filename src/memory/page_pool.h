@@ -47,7 +47,8 @@ class PagePool {
   // of them in large pages of `owner`.
   std::int64_t stray(int group) const { return at(group).stray; }
   std::int64_t own_stray(int group, OwnerId owner) const;
-  // Large pages set aside for this group and not taken yet.
+  // Large pages set aside for this group, and those of them that are not taken yet.
+  std::int64_t reserved(int group) const { return at(group).reserved; }
   std::int64_t reserve_left(int group) const;
   // Takes a partly used large page out of circulation, or puts it back: its free pages are not to
   // be had one by one while it can be emptied as a whole.

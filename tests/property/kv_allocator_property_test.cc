@@ -134,7 +134,7 @@ TEST_P(KvAllocatorProperty, RandomWalk) {
   const std::int64_t steps = soak_steps(4000) / 4;
   for (const std::int64_t pool : {700, 1500, 6000, 20000}) {
     KvSettings settings;
-    settings.plan = {policy, 4, 8, 3, 12, 256};
+    settings.plan = {policy, 4, 8, 6, 12, 256};
     settings.pool_bytes = pool;
     settings.max_sequences = 6;
     settings.prefix_caching = prefix_caching;

@@ -52,15 +52,13 @@ std::int64_t BlockStore::evictable_large(int group) const {
 bool BlockStore::may_give_way(int group, int for_group) const {
   if (group == for_group) return true;
   if (pool_.held_large(for_group) >= pool_.cap_large(for_group)) return false;
-  const GroupPlan& plan = plan_.groups[static_cast<std::size_t>(group)];
-  return plan.reserved == 0 || pool_.held_large(group) * plan.ratio > plan.reserved;
+  return pool_.held_large(group) > pool_.reserved(group);
 }
 
 std::int64_t BlockStore::available_large() const {
   std::int64_t available = pool_.free_large() - pool_.reserved_large();
   for (int group = 0; group < static_cast<int>(groups_.size()); ++group) {
-    const GroupPlan& plan = plan_.groups[static_cast<std::size_t>(group)];
-    const std::int64_t over = pool_.held_large(group) - plan.reserved / plan.ratio;
+    const std::int64_t over = pool_.held_large(group) - pool_.reserved(group);
     available += std::clamp<std::int64_t>(over, 0, evictable_large(group));
   }
   return available;
