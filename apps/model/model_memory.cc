@@ -102,7 +102,6 @@ ReplaySettings settings_of(const MemoryFlags& flags, const Workload& workload, K
         std::max(settings.kv.plan.embedding_tokens, flags.max_batched_tokens);
   }
   settings.kv.pool_bytes = static_cast<std::int64_t>(flags.memory_bytes);
-  settings.kv.max_sequences = flags.max_sequences;
   settings.kv.prefix_caching = flags.prefix_caching;
   settings.max_batched_tokens = flags.max_batched_tokens;
   settings.sample_every = flags.sample_every;

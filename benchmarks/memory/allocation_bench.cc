@@ -35,7 +35,7 @@ std::unique_ptr<KvAllocator> make_allocator(bool mixed, bool prefix_caching) {
   KvSettings settings;
   settings.plan.block_tokens = kBlock;
   settings.pool_bytes = kPages * kBlock * 2 * 8 * 128 * 2;
-  settings.max_sequences = 256;
+  settings.plan.max_sequences = 256;
   settings.prefix_caching = prefix_caching;
   return *KvAllocator::create(layers_of(mixed), settings);
 }
@@ -131,7 +131,7 @@ class RunningSequences {
 
   KvAllocator& kv_;
   ImagePlanner images_;
-  SchedulerSettings settings_;
+  EngineSettings settings_;
   std::vector<std::unique_ptr<Sequence>> sequences_;
   std::vector<TokenId> sampled_;
   std::unique_ptr<Scheduler> scheduler_;
@@ -168,7 +168,7 @@ void planning_and_building(benchmark::State& state) {
   KvSettings settings;
   settings.plan.block_tokens = kBlock;
   settings.pool_bytes = std::int64_t{256} << 20;
-  settings.max_sequences = RunningSequences::kSequences;
+  settings.plan.max_sequences = RunningSequences::kSequences;
   const auto kv = *KvAllocator::create(
       std::vector<LayerSpec>(28, LayerSpec{CacheKind::kFull, 0, 1, 8, 0, 4, 0}), settings);
   const auto device = *make_cpu_device(1);

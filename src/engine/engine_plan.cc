@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/log.h"
+#include "engine/admission/prompt_layout.h"
 
 namespace saccade {
 namespace {
@@ -125,18 +126,10 @@ Result<EnginePlan> plan_engine(const EngineSettings& settings) {
   plan.cache.plan.policy = settings.kv_policy;
   plan.cache.plan.block_tokens = settings.block_size;
   plan.cache.plan.state_interval = state_interval_of(settings);
-  plan.cache.plan.max_sequences = plan.cache.max_sequences = plan.settings.max_sequences;
+  plan.cache.plan.max_sequences = plan.settings.max_sequences;
   plan.cache.prefix_caching = settings.prefix_caching;
   plan.cache.observer = settings.cache_observer;
   plan.cache.pool_bytes = static_cast<std::int64_t>(settings.kv_cache_bytes);
-
-  plan.scheduler.policy = settings.scheduling_policy;
-  plan.scheduler.max_batched_tokens = plan.settings.max_batched_tokens;
-  plan.scheduler.max_sequences = plan.settings.max_sequences;
-  plan.scheduler.long_prefill_threshold = settings.long_prefill_threshold;
-  plan.scheduler.priority_aging = settings.priority_aging;
-  plan.scheduler.fair = settings.fairness == Fairness::kClient;
-  plan.scheduler.max_loras = settings.max_loras;
   return plan;
 }
 
@@ -144,7 +137,6 @@ Result<void> plan_lengths(EnginePlan& plan, const ModelShape& shape, const KvAll
   plan.settings.kv_cache_bytes = static_cast<std::size_t>(kv.settings().pool_bytes);
   TRY_DO(choose_length(plan.settings, shape, kv));
   limit_sequences(plan.settings, kv);
-  plan.scheduler.max_sequences = plan.settings.max_sequences;
   return {};
 }
 

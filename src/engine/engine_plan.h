@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include "base/result.h"
-#include "engine/admission/scheduler.h"
-#include "engine/engine.h"
+#include "engine/engine_settings.h"
 #include "engine/images/encoder_queue.h"
+#include "engine/request.h"
 #include "memory/kv_allocator.h"
 #include "model/model_shape.h"
 
@@ -16,8 +16,7 @@ namespace saccade {
 struct EnginePlan {
   EngineSettings settings;  // as resolved
   KvSettings cache;         // complete, once `pool_bytes` are known
-  SchedulerSettings scheduler;
-  EncoderLimits encoder;  // of a model with a tower
+  EncoderLimits encoder;    // of a model with a tower
 };
 
 // Rows of a page of embeddings.

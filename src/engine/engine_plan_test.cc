@@ -73,12 +73,11 @@ TEST(EnginePlan, NoMoreRunThanAStepHasRowsOrTheCachePages) {
   const auto rows = planned(settings, text_shape());
   ASSERT_TRUE(rows) << rows.error().message;
   EXPECT_EQ(rows->plan.settings.max_sequences, 32);
-  EXPECT_EQ(rows->plan.scheduler.max_sequences, 32);
   settings = settings_of(160);
   settings.max_sequences = 64;
   const auto pages = planned(settings, text_shape());
   ASSERT_TRUE(pages) << pages.error().message;
-  EXPECT_EQ(pages->plan.scheduler.max_sequences, 10);
+  EXPECT_EQ(pages->plan.settings.max_sequences, 10);
 }
 
 TEST(EnginePlan, ASequenceIsAsLongAsTheCacheHoldsOrTheCheckpointUsuallyTakes) {

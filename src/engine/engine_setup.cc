@@ -162,7 +162,7 @@ Result<std::unique_ptr<DraftModel>> make_draft(const EngineParts& parts, const M
   if (settings.draft == nullptr || settings.speculation.max_tokens == 0) return nullptr;
   DraftPlan plan;
   plan.max_tokens = settings.speculation.max_tokens;
-  plan.max_guessed = std::min(settings.max_sequences, parts.draft_rows());
+  plan.max_guessed = std::min(settings.max_sequences, settings.draft_rows());
   plan.max_sequences = settings.max_sequences;
   plan.length = settings.max_model_len > 0 ? settings.max_model_len : usual_length(shape);
   plan.vocab = shape.vocab;
@@ -222,7 +222,6 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& netwo
     }
   }
 
-  parts.scheduler.max_draft_rows = parts.draft_rows();
   TRY_DO(network.reserve(device, capacity_of(parts)));
   TRY(parts.sampling,
       SamplingLane::create(device, parts.sampled_rows(), parts.settings.max_logprobs,

@@ -22,14 +22,8 @@ struct EngineParts : EnginePlan {
   std::optional<SamplingLane> scoring;  // of the prompts' own tokens
   std::unique_ptr<DraftModel> draft;    // null: no model guesses
 
-  // Guessed tokens of a step, all sequences together: where many run, guessing does not pay.
-  std::int64_t draft_rows() const {
-    constexpr std::int64_t kMost = 64;
-    const std::int64_t each = settings.speculation.max_tokens;
-    return std::min(each * settings.max_sequences, std::max(each, kMost));
-  }
   // Rows that give a token in one step.
-  std::int64_t sampled_rows() const { return settings.max_sequences + draft_rows(); }
+  std::int64_t sampled_rows() const { return settings.max_sequences + settings.draft_rows(); }
   // Rows whose logits are made at once: of all that give a token, or a slice of those of prompts
   // that are scored.
   std::int64_t logit_rows() const {

@@ -34,7 +34,7 @@ LocalEngine::LocalEngine(EngineParts parts, Network& network, Device& device, co
       images_(parts_.settings.encoder_cache, parts_.store_bytes(),
               kEmbeddingPageRows * embedding_row_bytes(network.shape()),
               embedding_row_bytes(network.shape())),
-      scheduler_(parts_.scheduler, *parts_.kv, images_),
+      scheduler_(parts_.settings, *parts_.kv, images_),
       pacer_(parts_.settings.tpot_target_ms / 1e3, parts_.settings.decode_share,
              parts_.settings.max_batched_tokens),
       steps_(parts_, network, device, clock, images_),

@@ -143,7 +143,8 @@ class Replay {
           continue;
         }
       }
-      const bool full = static_cast<std::int64_t>(running_.size()) >= kv_.settings().max_sequences;
+      const bool full =
+          static_cast<std::int64_t>(running_.size()) >= kv_.settings().plan.max_sequences;
       if (full || !start(returned_.front())) {
         waited_ = true;
         return;

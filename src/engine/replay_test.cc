@@ -86,7 +86,7 @@ TEST(Replay, SharedBlocksAreFoundAndLongRequestsRefused) {
   std::vector<ReplayRequest> requests(6, {1024, 0, 4, kNames});
   requests.push_back({1 << 20, 0, 4, {}});
   auto settings = replay_settings(KvPolicy::kJenga, 1 << 20);
-  settings.kv.max_sequences = 1;  // one after the other
+  settings.kv.plan.max_sequences = 1;  // one after the other
   const auto report = replay(windowed().layers, requests, settings);
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(report->finished, 6);

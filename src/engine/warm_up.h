@@ -1,6 +1,7 @@
 // What an engine runs before it serves.
 #pragma once
 
+#include "engine/engine.h"
 #include "engine/engine_setup.h"
 
 namespace saccade {

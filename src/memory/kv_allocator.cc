@@ -9,9 +9,9 @@
 namespace saccade {
 Result<std::unique_ptr<KvAllocator>> KvAllocator::create(std::span<const LayerSpec> layers,
                                                          const KvSettings& settings) {
-  if (settings.max_sequences < 1 || settings.max_sequences > 1 << 20) {
+  if (settings.plan.max_sequences < 1 || settings.plan.max_sequences > 1 << 20) {
     return fail(ErrorCode::kInvalid, "{} sequences at once, allowed 1 to 1048576",
-                settings.max_sequences);
+                settings.plan.max_sequences);
   }
   PagePlanSettings plan_settings = settings.plan;
   if (!settings.prefix_caching) plan_settings.state_interval = 0;
@@ -29,19 +29,19 @@ Result<std::unique_ptr<KvAllocator>> KvAllocator::create(std::span<const LayerSp
 
 KvAllocator::KvAllocator(PagePlan plan, const KvSettings& settings, std::int64_t large_pages)
     : settings_(settings),
-      store_(plan, large_pages, static_cast<int>(settings.max_sequences),
+      store_(plan, large_pages, static_cast<int>(settings.plan.max_sequences),
              [this](int group, BlockNames names) { forget(group, names); }),
       prefixes_(static_cast<int>(plan.groups.size()), plan.block_tokens),
       missing_(plan.groups.size()),
       missing_counts_(plan.groups.size()),
       promised_(plan.groups.size()),
-      slots_(at_index(settings.max_sequences)) {
+      slots_(at_index(settings.plan.max_sequences)) {
   for (int group = 0; group < static_cast<int>(plan.groups.size()); ++group) {
     policies_.push_back(make_layer_policy(plan.groups[at_index(group)]));
     plain_ = plain_ && plan.groups[at_index(group)].kind == CacheKind::kFull &&
              plan.groups[at_index(group)].stream == TokenStream::kText;
   }
-  for (auto slot = static_cast<OwnerId>(settings.max_sequences - 1); slot >= 0; --slot) {
+  for (auto slot = static_cast<OwnerId>(settings.plan.max_sequences - 1); slot >= 0; --slot) {
     free_slots_.push_back(slot);
   }
 }

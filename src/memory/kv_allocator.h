@@ -27,7 +27,6 @@ namespace saccade {
 struct KvSettings {
   PagePlanSettings plan;
   std::int64_t pool_bytes = 0;
-  std::int64_t max_sequences = 64;  // admitted at once
   bool prefix_caching = true;
   double watermark = 0.01;            // of the pool: kept free of newcomers while something runs
   CacheObserver* observer = nullptr;  // of the prefix cache; null: nobody. Outlives the allocator
@@ -61,8 +60,8 @@ class KvSequence {
  public:
   bool admitted() const { return slot_ >= 0; }
   std::int64_t computed() const { return computed_; }
-  // Its place among the sequences admitted at once, below KvSettings::max_sequences; another's once
-  // it has been released.
+  // Its place among the sequences admitted at once, below PagePlanSettings::max_sequences;
+  // another's once it has been released.
   std::int32_t slot() const { return static_cast<std::int32_t>(slot_); }
   // Pages of a table, one a block; kNoPage where the kind let go. Valid until the next extend.
   std::span<const PageId> table(int table) const {

@@ -22,7 +22,7 @@ std::unique_ptr<KvAllocator> make(std::vector<LayerSpec> layers, std::int64_t pa
   settings.plan.policy = policy;
   settings.plan.block_tokens = kBlock;
   settings.pool_bytes = pages * 8;
-  settings.max_sequences = 8;
+  settings.plan.max_sequences = 8;
   settings.prefix_caching = caching;
   auto made = KvAllocator::create(layers, settings);
   EXPECT_TRUE(made.has_value()) << made.error().message;

@@ -28,9 +28,9 @@ struct PagePlanSettings {
   std::int64_t block_tokens = 16;
   // Tokens between kept states of kState layers, a multiple of block_tokens; 0: no checkpoints.
   std::int64_t state_interval = 0;
-  // paged sets state pages aside for this many sequences and embedding rows for this many image
-  // tokens, as engines without Jenga do.
-  std::int64_t max_sequences = 64;
+  std::int64_t max_sequences = 64;  // admitted at once
+  // paged sets state pages aside for max_sequences and embedding rows for this many image tokens,
+  // as engines without Jenga do.
   std::int64_t embedding_tokens = 0;
   // Most small pages in a large one. Beyond it small pages are padded to a multiple of the smallest
   // (state pages rarely divide attention pages): a large page that no request fills is all slack.

@@ -136,7 +136,6 @@ TEST_P(KvAllocatorProperty, RandomWalk) {
     KvSettings settings;
     settings.plan = {policy, 4, 8, 6, 12, 256};
     settings.pool_bytes = pool;
-    settings.max_sequences = 6;
     settings.prefix_caching = prefix_caching;
     if (!KvAllocator::create(layers, settings)) continue;
     Choices choices = Choices::random(static_cast<std::uint64_t>(pool) + 17 * mix);
@@ -195,7 +194,6 @@ void every_order(const std::vector<LayerSpec>& layers, KvPolicy policy, std::int
   KvSettings settings;
   settings.plan = {policy, 2, 4, 2, 4, 256};
   settings.pool_bytes = pool;
-  settings.max_sequences = 2;
   settings.watermark = 0;
   Choices choices = Choices::exhaustive();
   std::int64_t runs = 0;

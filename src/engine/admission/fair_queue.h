@@ -15,10 +15,6 @@
 
 namespace saccade {
 
-struct ByRank {
-  bool operator()(const Sequence* a, const Sequence* b) const { return a->before(*b); }
-};
-
 // Sequences from add() to remove(), each waiting or running. One thread; keeps their addresses.
 class FairQueue {
  public:

@@ -22,7 +22,7 @@ Result<RequestId> RequestGate::submit(Request request, Sink sink) {
   auto valid = check_request(request, {parts_, shape, *parts_.kv, takes_images_});
   const RequestId id = next_id_++;
   request.id = id;
-  const ClientId client = parts_.scheduler.fair ? request.client : 0;
+  const ClientId client = parts_.settings.fair() ? request.client : 0;
   if (request.times.queued == 0) request.times.queued = clock_.now();
   std::unique_ptr<ActiveRequest> made;
   if (valid)
@@ -111,14 +111,14 @@ void RequestGate::set_waiting(std::unordered_map<ClientId, std::int64_t> by_clie
                               std::int64_t all) {
   const std::lock_guard lock(mutex_);
   for (const auto& request : inbox_.requests)
-    ++by_client[parts_.scheduler.fair ? request->sequence.request.client : 0];
+    ++by_client[parts_.settings.fair() ? request->sequence.request.client : 0];
   waiting_of_ = std::move(by_client);
   waiting_ = all;
 }
 
 void RequestGate::left_queue(ClientId client) {
   const std::lock_guard lock(mutex_);
-  const auto found = waiting_of_.find(parts_.scheduler.fair ? client : 0);
+  const auto found = waiting_of_.find(parts_.settings.fair() ? client : 0);
   if (found != waiting_of_.end() && found->second > 0) --found->second;
   if (waiting_ > 0) --waiting_;
 }

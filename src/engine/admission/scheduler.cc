@@ -13,17 +13,20 @@ namespace {
 constexpr std::size_t kImageLookahead = 64;
 // Those that are looked through for one that could go on now.
 constexpr std::size_t kLookahead = 16;
+// Text before an image that a newcomer starts on while the image is still being encoded. With less
+// it waits, and holds no pages meanwhile.
+constexpr std::int64_t kWorthStarting = 256;
 
 }  // namespace
 
-Scheduler::Scheduler(const SchedulerSettings& settings, KvAllocator& kv, ImagePlanner& images)
+Scheduler::Scheduler(const EngineSettings& settings, KvAllocator& kv, ImagePlanner& images)
     : settings_(settings),
       kv_(kv),
       images_(images),
-      queue_(settings.max_sequences, settings.fair) {}
+      queue_(settings.max_sequences, settings.fair()) {}
 
 void Scheduler::add(Sequence& sequence) {
-  if (settings_.policy == SchedulingPolicy::kPriority) {
+  if (settings_.scheduling_policy == SchedulingPolicy::kPriority) {
     sequence.standing.edit().rank = sequence.request.priority * settings_.priority_aging + steps_;
   }
   images_.add(sequence);
@@ -77,10 +80,7 @@ bool Scheduler::give_way(StepPlan& plan) {
     return queue_.running_of(sequence->request.client) > queue_.share();
   });
   if (last == running_.rend()) return false;
-  Sequence& sequence = **last;
-  send_back(sequence);
-  ++sequence.standing.edit().preemptions;
-  plan.preempted.push_back(&sequence);
+  preempt(**last, plan);
   return true;
 }
 
@@ -116,9 +116,7 @@ void Scheduler::rebalance_pages(StepPlan& plan) {
     Sequence& sequence = **last;
     lacking -= sequence.computed();
     held.tokens[sequence.request.client] -= sequence.computed();
-    send_back(sequence);
-    ++sequence.standing.edit().preemptions;
-    plan.preempted.push_back(&sequence);
+    preempt(sequence, plan);
   }
 }
 
@@ -235,9 +233,7 @@ bool Scheduler::make_room(Sequence& sequence, std::int64_t end, std::int64_t res
                           StepPlan& plan) {
   while (!kv_.extend(sequence.kv, end, reserve)) {
     Sequence& victim = to_preempt(sequence);
-    send_back(victim);
-    ++victim.standing.edit().preemptions;
-    plan.preempted.push_back(&victim);
+    preempt(victim, plan);
     if (&victim == &sequence) return false;
   }
   return true;
@@ -265,6 +261,12 @@ void Scheduler::send_back(Sequence& sequence) {
   images_.drop(sequence);
   sequence.standing.edit().expected_hit = -1;
   queue_.send_back(sequence);
+}
+
+void Scheduler::preempt(Sequence& sequence, StepPlan& plan) {
+  send_back(sequence);
+  ++sequence.standing.edit().preemptions;
+  plan.preempted.push_back(&sequence);
 }
 
 void Scheduler::push_rows(Sequence& sequence, std::int64_t count, Budget& budget, StepPlan& plan) {
@@ -298,7 +300,7 @@ std::int64_t Scheduler::max_drafted(const Sequence& sequence) const {
 }
 
 void Scheduler::plan_drafts(Budget& budget, StepPlan& plan) {
-  std::int64_t room = std::min(budget.tokens, settings_.max_draft_rows);
+  std::int64_t room = std::min(budget.tokens, settings_.draft_rows());
   for (PlannedRows& rows : plan.rows) {
     Sequence& sequence = *rows.sequence;
     if (!rows.samples || rows.count != 1 || rows.begin + 1 != sequence.known()) continue;
@@ -418,7 +420,7 @@ bool Scheduler::waits_for_image(const Sequence& sequence, std::int64_t begin) {
   if (image == nullptr) return false;
   const bool needed_at_once = image->begin < sequence.request.prompt->bidirectional_prefix;
   if (!needed_at_once) {
-    if (image->begin - begin >= settings_.worth_starting) return false;
+    if (image->begin - begin >= kWorthStarting) return false;
     // No room for it: what is ready has to be read first, and let go.
     const bool holds_others =
         std::any_of(sequence.images->begin(), sequence.images->end(),

@@ -38,25 +38,11 @@
 #include <vector>
 
 #include "engine/admission/fair_queue.h"
+#include "engine/engine_settings.h"
 #include "engine/images/image_planner.h"
-#include "engine/policies.h"
 #include "engine/step/step_plan.h"
 
 namespace saccade {
-
-struct SchedulerSettings {
-  std::int64_t max_batched_tokens = 2048;
-  std::int64_t max_sequences = 64;
-  std::int64_t long_prefill_threshold = 0;  // most prompt tokens of one request a step; 0: no limit
-  SchedulingPolicy policy = SchedulingPolicy::kFcfs;
-  std::int64_t priority_aging = 1000;  // steps that one unit of priority is worth
-  bool fair = false;                   // between clients; else all requests are as of one
-  std::int64_t max_draft_rows = 0;     // of a step, all sequences together
-  std::int64_t max_loras = 0;          // adapters of all that run
-  // Text before an image that a newcomer starts on while the image is still being encoded. With
-  // less it waits, and holds no pages meanwhile.
-  std::int64_t worth_starting = 256;
-};
 
 // Limits of one step, below the settings'.
 struct StepLimits {
@@ -65,7 +51,8 @@ struct StepLimits {
 
 class Scheduler {
  public:
-  Scheduler(const SchedulerSettings& settings, KvAllocator& kv, ImagePlanner& images);
+  // All of these outlive it.
+  Scheduler(const EngineSettings& settings, KvAllocator& kv, ImagePlanner& images);
 
   // The sequence must outlive its finish().
   void add(Sequence& sequence);
@@ -127,9 +114,10 @@ class Scheduler {
   std::int64_t max_drafted(const Sequence& sequence) const;
   void settle(const PlannedRows& rows, std::span<const TokenId> sampled);
   void send_back(Sequence& sequence);
+  void preempt(Sequence& sequence, StepPlan& plan);
   PrefixHit match(Sequence& sequence) const;
 
-  SchedulerSettings settings_;
+  const EngineSettings& settings_;
   KvAllocator& kv_;
   ImagePlanner& images_;
   std::vector<Sequence*> running_;  // by rank

@@ -150,4 +150,8 @@ struct Sequence {
   }
 };
 
+struct ByRank {
+  bool operator()(const Sequence* a, const Sequence* b) const { return a->before(*b); }
+};
+
 }  // namespace saccade

@@ -61,7 +61,8 @@ class World {
   explicit World(const Room& room = {})
       : images_(EncoderCache::kStore, room.images * 4, 4, 4),
         kv_(allocator(room.pages)),
-        scheduler_(settings(room), *kv_, images_) {}
+        settings_(settings(room)),
+        scheduler_(settings_, *kv_, images_) {}
   ~World() {
     for (const auto& sequence : sequences_)
       if (!sequence->ended()) scheduler_.finish(*sequence);
@@ -121,8 +122,8 @@ class World {
     EXPECT_TRUE(made) << made.error().message;
     return *std::move(made);
   }
-  static SchedulerSettings settings(const Room& room) {
-    SchedulerSettings settings;
+  static EngineSettings settings(const Room& room) {
+    EngineSettings settings;
     settings.max_batched_tokens = kStep;
     settings.max_sequences = room.places;
     settings.max_loras = room.loras;
@@ -131,6 +132,7 @@ class World {
 
   ImagePlanner images_;
   std::unique_ptr<KvAllocator> kv_;
+  EngineSettings settings_;
   Scheduler scheduler_;
   std::vector<std::unique_ptr<Sequence>> sequences_;
   RequestId last_id_ = 0;

@@ -91,8 +91,7 @@ double StepPacer::row_price(const Scheduler& scheduler, std::int64_t more) const
 }
 
 double StepPacer::tokens_in(const Scheduler& scheduler, double seconds) const {
-  constexpr std::int64_t kTrusted = 16;
-  if (step_time_.observations() < kTrusted) return 0;
+  if (step_time_.observations() < StepTimeModel::kTrusted) return 0;
   const StepLoad load = decode_load(scheduler);
   const auto given = static_cast<double>(std::max<std::int64_t>(1, load.decode_rows));
   const double now = step_time_.predict(load);

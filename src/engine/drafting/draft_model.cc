@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::int64_t kShareOfFree = 8;               // its pool is at most one part of so many
 constexpr std::int64_t kFree = std::int64_t{1} << 30;  // bytes, assumed when it cannot be told
-constexpr std::int64_t kTrustedDrafts = 8;             // steps seen before times are believed
 // Rows of a sequence that is up to date: the last token, and the last guess before it.
 constexpr std::int64_t kUpToDate = 2;
 
@@ -117,14 +116,14 @@ double DraftModel::usage() const {
 }
 
 double DraftModel::step_seconds(std::int64_t sequences) const {
-  if (step_time_.observations() < kTrustedDrafts) return 0;
+  if (step_time_.observations() < StepTimeModel::kTrusted) return 0;
   StepLoad load;
   load.decode_rows = sequences;
   return step_time_.predict(load);
 }
 
 double DraftModel::reading_seconds(std::int64_t tokens) const {
-  if (step_time_.observations() < kTrustedDrafts) return 0;
+  if (step_time_.observations() < StepTimeModel::kTrusted) return 0;
   StepLoad load;
   load.prefill_tokens = std::min(tokens, kMaxRows);
   const double steps = static_cast<double>(tokens) / static_cast<double>(load.prefill_tokens);

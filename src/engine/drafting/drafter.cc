@@ -18,7 +18,7 @@ Drafter::Drafter(const EngineParts& parts, const Scheduler& scheduler, const Ste
       max_tokens_(parts.settings.speculation.max_tokens),
       scheduler_(scheduler),
       pacer_(pacer),
-      choice_(max_tokens_, parts.draft_rows()) {}
+      choice_(max_tokens_, parts.settings.draft_rows()) {}
 
 void Drafter::follow(Sequence& sequence, GuessRecord& record) {
   if (record.allowed) followed_.push_back({&sequence, &record});

@@ -64,8 +64,7 @@ void ImageDesk::want(const EncodeWish& wish) {
   } else if (remote_) {
     remote_->want(image, what);
   } else {
-    const bool fair = parts_.settings.fairness == Fairness::kClient;
-    encode_here(image.key, what.source, fair ? wish.sequence->request.client : 0);
+    encode_here(image.key, what.source, parts_.settings.fair() ? wish.sequence->request.client : 0);
   }
 }
 

@@ -67,10 +67,6 @@ class ImagePlanner {
   const ImageStats& stats() const { return stats_; }
 
  private:
-  struct ByRank {
-    bool operator()(const Sequence* a, const Sequence* b) const { return a->before(*b); }
-  };
-
   bool obtain(Sequence& sequence, int image, bool by_force, std::vector<EncodeWish>& wishes);
   bool make_room(Sequence& sequence, int image, std::int64_t bytes);
   void let_go(SequenceImage& image);

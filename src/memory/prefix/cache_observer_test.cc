@@ -46,7 +46,7 @@ std::unique_ptr<KvAllocator> make_observed(Believer& believer, std::int64_t page
   KvSettings settings;
   settings.plan.block_tokens = kObservedBlock;
   settings.pool_bytes = pages * 8;
-  settings.max_sequences = 8;
+  settings.plan.max_sequences = 8;
   settings.observer = &believer;
   return KvAllocator::create(layers, settings).value();
 }

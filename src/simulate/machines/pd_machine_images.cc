@@ -28,7 +28,7 @@ Result<void> PdMachine::set_up(const ServedModel& model, Device& device, PdImage
                                : static_cast<std::int64_t>(plan.settings.encoder_cache_bytes);
   images_ = std::make_unique<ImagePlanner>(plan.settings.encoder_cache, store_bytes,
                                            kEmbeddingPageRows * row_bytes, row_bytes);
-  scheduler_ = std::make_unique<Scheduler>(plan.scheduler, *kv_, *images_);
+  scheduler_ = std::make_unique<Scheduler>(settings_.engine, *kv_, *images_);
   if (!shape.has_vision) return {};
 
   if (images != nullptr) {
