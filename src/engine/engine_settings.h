@@ -49,8 +49,8 @@ struct EngineSettings {
   std::int64_t priority_aging = 1000;  // steps of waiting that one unit of priority is worth
   Fairness fairness = Fairness::kClient;
   double tpot_target_ms = 0;  // 0: none
-  // Without a target, the least part of a step's time that is theirs who decode while prompts are
-  // computed, below 1; 0: prompts have what they need.
+  // Without a target: minimum share of a step's time reserved for decoding while prefills run,
+  // below 1 (a step's prefill still gets StepBudget::kPiece); 0: prefill is not limited.
   double decode_share = 0;
   static constexpr double kServingDecodeShare = 0.2;  // of servers, whose clients wait for tokens
   int max_logprobs = 20;  // most likely tokens that a request may ask for

@@ -49,9 +49,9 @@ void choose_steps_in_flight(EngineSettings& settings, const Device& device) {
               said ? "" : " (--no-async-scheduling: one)");
 }
 
-// Sizes that steps of decode are padded to, where that is worth it.
-// Padding has no pages among those of images' keys. Its states lie in one page, which is begun
-// anew every time.
+// Sizes that decode steps are padded to, where the device makes graphs. Padding rows have no KV
+// pages of images, so models with cross-attention are not padded. All padding rows share one page
+// of recurrent state, which each step resets.
 Result<std::vector<std::int64_t>> choose_graph_rows(const EngineSettings& settings,
                                                     const ModelShape& shape, const Device& device) {
   std::vector<std::int64_t> sizes = settings.graph_rows;

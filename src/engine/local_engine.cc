@@ -72,7 +72,7 @@ bool LocalEngine::step() {
   // Tokens go out, and metrics say what begins, before pictures may take seconds.
   if (busy && desk_.encoding()) publish();
   const bool encoded = desk_.encode(pacer_, [this] { return gate_.asked(); });
-  if (encoded && !computes && steps_.in_flight() == 0) wait_for_encoder(seen);
+  if (encoded && !computes && steps_.in_flight() == 0) desk_.wait_for_encoder(events_, seen);
   pacer_.end();
   if (!busy && !encoded && !desk_.has_given_rows()) return false;
   meter_.stepped();
@@ -143,14 +143,6 @@ void LocalEngine::settle_all() {
   while (steps_.in_flight() > 0) settle();
 }
 
-// With nothing else to do, for what the device makes: until it is there, or something comes.
-void LocalEngine::wait_for_encoder(std::uint64_t seen) {
-  constexpr std::chrono::microseconds kLook{50};
-  while (desk_.waits_for_device()) {
-    if (events_.wait_for(seen, kLook)) return;
-  }
-}
-
 void LocalEngine::publish() {
   gate_.set_waiting(scheduler_.queue().waiting_by_client(), scheduler_.waiting());
   meter_.publish(clock_.now(), desk_, steps_.loras(), requests_);
@@ -159,8 +151,9 @@ void LocalEngine::publish() {
 
 // --- what a step gave ---
 
-// all: of the rows that sample, in the plan's order. A guess that its row before gave has come, and
-// so has the first that another token was given for; an answer that ends takes no more.
+// `all`: one sample a sampling row, in the plan's order. A draft token is accepted while the row
+// before it sampled that token; the first mismatch gives the corrected token, and the draft's rest
+// is dropped. Nothing follows the token that ends an answer.
 LocalEngine::Answered LocalEngine::answer(const StepPlan& plan, std::vector<Sampled>& all) {
   Answered answered;
   std::size_t next = 0;
@@ -260,7 +253,7 @@ void LocalEngine::fail_image(const Digest& key, const Error& error) {
   std::vector<ActiveRequest*> waiting;
   requests_.each([&](ActiveRequest& of) {
     const auto waits = [&](const SequenceImage& image) {
-      return image.key == key && image.state == ImageState::kEncoding;
+      return image.key == key && images_.state(image) == ImageState::kEncoding;
     };
     if (std::ranges::any_of(*of.sequence.images, waits)) waiting.push_back(&of);
   });

@@ -88,7 +88,6 @@ class LocalEngine final : public Engine {
   void finish(ActiveRequest& of, Delta&& delta);
   void finish_with(ActiveRequest& of, const Error& error);
   void fail_image(const Digest& key, const Error& error);
-  void wait_for_encoder(std::uint64_t seen);
   void publish();
   void run_until_stopped();
   void end_all();

@@ -108,8 +108,8 @@ Result<void> serve_encoder(const ServeSettings& settings, const ServerParts& par
   TRY(const Model model, load_model(parts.checkpoint, *parts.device, options));
   log::info("on {}: a tower alone, embeddings as {}", parts.device->description(),
             name_of(model.shape().embedding_dtype));
-  EncodingSettings encoding;
-  encoding.batch_patches = settings.engine.encoder_batch_patches;
+  ImageEncoderSettings encoding;
+  encoding.limits.batch_patches = settings.engine.encoder_batch_patches;
   encoding.max_pixel_bytes = settings.engine.max_pixel_bytes;
   encoding.pixel_threads = settings.engine.pixel_threads;
   TRY(const auto engine, EncodingEngine::create(encoding, *model.network, *parts.device, clock));

@@ -22,7 +22,7 @@ class FairQueue {
   // one. Not `fair`: all are one client.
   FairQueue(std::int64_t places, bool fair) : places_(places), fair_(fair) {}
 
-  void add(Sequence& sequence);        // waits; false rank ties are bugs
+  void add(Sequence& sequence);        // waits; must not be here already
   void start(Sequence& sequence);      // waiting to running
   void send_back(Sequence& sequence);  // running to waiting, in its old place
   bool remove(Sequence& sequence);     // whether it was waiting

@@ -22,8 +22,8 @@ class KvPool {
                                                 const PagePlan& plan, std::int64_t bytes,
                                                 bool padding = false);
 
-  // [layers]. Of one that attends to images the group is its table's number and as many as there
-  // are tables besides: its spans are others than those of self-attention in the same table.
+  // [layers]. A cross-attention layer's group is its table's number plus the number of tables: it
+  // may share the table with self-attention layers, but reads other spans.
   std::span<const KvBinding> bindings() const { return bindings_; }
   std::int64_t block_tokens() const { return block_tokens_; }
   // Whether a table's blocks hold tokens of text, rows of images that layers attend to, or both.
@@ -36,7 +36,7 @@ class KvPool {
                : 0;
   }
   void copy(Stream& stream, const KvCopy& copy);
-  // Where rows that are nobody's put their keys and values: [tables], or empty.
+  // Pages for the keys and values of padding rows: [tables], or empty.
   std::span<const PageId> padding() const { return padding_; }
 
   // An embedding row laid into the slot of its own token: over keys and values of the

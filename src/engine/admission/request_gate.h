@@ -55,8 +55,8 @@ class RequestGate {
   // A request is about to have its last delta.
   void ended() { --unfinished_; }
 
-  // While one lives its thread is in a sink: what that submits goes on with what it is the sink of,
-  // which was admitted, and is not asked for room.
+  // While one lives, its thread is inside a sink. Requests submitted from there continue an
+  // admitted request (beam search), so max_waiting does not apply to them.
   class InSink {
    public:
     explicit InSink(RequestGate& gate) : gate_(gate) {

@@ -142,7 +142,7 @@ void Scheduler::want_overlays(Sequence& sequence, StepPlan& plan) {
   bool first = true;
   for (int i = 0; i < static_cast<int>(sequence.images->size()); ++i) {
     const SequenceImage& image = (*sequence.images)[static_cast<std::size_t>(i)];
-    if (image.end <= sequence.computed() || image.state != ImageState::kAbsent) continue;
+    if (image.end <= sequence.computed() || image.overlaid != ImageState::kAbsent) continue;
     const std::int64_t computed = sequence.computed();
     const bool room = first ? make_room(sequence, computed, image.end, plan)
                             : kv_.extend(sequence.kv, computed, image.end);
@@ -511,7 +511,7 @@ std::string Scheduler::describe() const {
     for (const SequenceImage& image : *sequence.images) {
       static constexpr std::string_view kStates[] = {"absent", "encoding", "ready"};
       text += fmt::format(", image at [{}, {}) {}{}", image.begin, image.end,
-                          kStates[static_cast<std::size_t>(image.state)],
+                          kStates[static_cast<std::size_t>(images_.state(image))],
                           image.leased ? " and leased" : "");
     }
     text += '\n';

@@ -31,10 +31,11 @@ struct SequenceImage {
   std::int64_t begin = 0;  // first token that takes a row of it
   std::int64_t end = 0;    // one past the last
   std::int64_t rows = 0;
-  Digest key{};  // names the embedding; of this sequence alone where nothing is shared
-  ImageState state = ImageState::kAbsent;
-  bool leased = false;   // in the embedding store
+  Digest key{};          // names the embedding; of this sequence alone where nothing is shared
+  bool leased = false;   // store, off: in the embedding store
   bool counted = false;  // in the cache statistics
+  // overlay: of its rows in the sequence's own pages. ImagePlanner::state() is for every mode.
+  ImageState overlaid = ImageState::kAbsent;
 };
 
 enum class Phase : std::uint8_t { kWaiting, kPrefilling, kDecoding };

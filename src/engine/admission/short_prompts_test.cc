@@ -298,6 +298,17 @@ void change(World& world, Rng& rng, std::span<const std::shared_ptr<const LoraAd
   }
 }
 
+TEST(SchedulerDescription, TellsWhetherTheRowsOfAnImageAreThere) {
+  World world;
+  const Sequence& one = world.add({.tokens = 12, .image_at = 4});
+  world.step();
+  EXPECT_NE(world.scheduler().describe().find("image at [4, 5) encoding and leased"),
+            std::string::npos);
+  world.encoded(one);
+  EXPECT_NE(world.scheduler().describe().find("image at [4, 5) ready and leased"),
+            std::string::npos);
+}
+
 // Whoever comes and goes, with and without images and adapters, in a pool that is too small: no
 // step loses a quarter for nobody, and who could begin in one does.
 TEST(ShortPromptsProperty, NothingIsKeptInVainAndNobodyShortWaitsForALongOne) {

@@ -14,12 +14,12 @@
 // - Where the target leaves no room, every kPatience steps one of them goes on all the same: any
 //   image and any prompt ends after finitely many steps.
 //
-// Without a target, those that decode have a share of a step's time, so that a long prompt does not
-// stop them: prefill may add kPiece, or as many times what they take as the share leaves, and the
-// smallest chunk always. With a share of 0, or while nobody decodes, prefills are not limited. The
-// encoder has as much time as forwards take, or all of it where there is no forward. What it may
-// take adds up from step to step, so that short steps are not followed by a long piece each; what
-// it took too long it has less of later.
+// Without a target, a share of a step's time is reserved for decoding, so that a long prompt does
+// not stop it: prefill may add kPiece, or what the share leaves beside the decode rows' time if
+// that is more, and the smallest chunk always. With a share of 0, or while nobody decodes, prefills
+// are not limited. The encoder has as much time as forwards take, or all of it where there is no
+// forward. What it may take adds up from step to step, so that short steps are not followed by a
+// long piece each; what it took too long it has less of later.
 #pragma once
 
 #include <limits>
@@ -60,8 +60,7 @@ class StepBudget {
     bool prefilled = false;
   };
 
-  // target_seconds: 0: no target. decode_share: without one, the least part of a step's time that
-  // is theirs who decode; 0: prefill is not limited.
+  // target_seconds: 0: no target. decode_share: as EngineSettings has it.
   explicit StepBudget(double target_seconds, double decode_share = 0)
       : target_(target_seconds), decode_share_(decode_share) {}
 

@@ -10,12 +10,11 @@ constexpr double kModelBegins = 1.5;
 
 }  // namespace
 
-void DraftRecord::came(std::span<const TokenId> tokens, GuessRate& all) {
+void DraftRecord::came(std::span<const TokenId> tokens, GuessRate* all) {
   const auto came = tokens.subspan(std::min(static_cast<std::size_t>(known_), tokens.size()));
   known_ = static_cast<std::int64_t>(tokens.size());
   saved_ += kReadingShare * static_cast<double>(came.size());
   const std::size_t count = std::min(came.size(), guess_.size());
-  // Up to the first that is wrong: the others said nothing.
   for (std::size_t i = 0; i < count; ++i) {
     const bool hit = came[i] == guess_[i];
     observe(hit, all);
@@ -24,9 +23,9 @@ void DraftRecord::came(std::span<const TokenId> tokens, GuessRate& all) {
   if (!came.empty()) guess_.clear();
 }
 
-void DraftRecord::observe(bool hit, GuessRate& all) {
+void DraftRecord::observe(bool hit, GuessRate* all) {
   rate_.observe(hit);
-  all.observe(hit);
+  if (all != nullptr) all->observe(hit);
 }
 
 bool DraftRecord::reads(double price) {

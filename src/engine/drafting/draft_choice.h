@@ -45,12 +45,13 @@ class DraftRecord {
   DraftRecord(double rate, std::int64_t known) : rate_(kMemory, rate), known_(known) {}
 
   double rate() const { return rate_.rate(); }
-  // More tokens are known: what was guessed of them is compared, for this sequence and for `all`.
-  void came(std::span<const TokenId> tokens, GuessRate& all);
+  // More tokens are known: what was guessed of them is compared, for this sequence and for `all`,
+  // up to the first that is wrong: the others say nothing.
+  void came(std::span<const TokenId> tokens, GuessRate* all = nullptr);
   // `guess` follows the tokens that are known; empty: nothing was guessed.
   void guessed(std::span<const TokenId> guess) { guess_.assign(guess.begin(), guess.end()); }
   // What would have been guessed of a token that had come already.
-  void observe(bool hit, GuessRate& all);
+  void observe(bool hit, GuessRate* all);
 
   // Whether to read along, where reading what is unread costs `price`; once begun until has_read().
   bool reads(double price);

@@ -67,16 +67,16 @@ TEST(DraftRecord, ComparesUpToTheFirstThatIsWrong) {
   GuessRate all(1.0 / 64);
   DraftRecord record(0.5, 2);
   Tokens tokens = {1, 2};
-  record.came(tokens, all);
+  record.came(tokens, &all);
   record.guessed(Tokens{3, 4, 5});
   tokens.insert(tokens.end(), {3, 9});
-  record.came(tokens, all);  // a hit, then a miss; the third says nothing
+  record.came(tokens, &all);  // a hit, then a miss; the third says nothing
   const double expected = (0.5 + 0.5 / 8) * (1 - 1.0 / 8);
   EXPECT_NEAR(record.rate(), expected, 1e-12);
   EXPECT_NEAR(all.rate(), (0.5 + 0.5 / 64) * (1 - 1.0 / 64), 1e-12);
   // What was guessed once is compared once.
   tokens.push_back(5);
-  record.came(tokens, all);
+  record.came(tokens, &all);
   EXPECT_NEAR(record.rate(), expected, 1e-12);
 }
 
@@ -90,7 +90,7 @@ TEST(DraftRecord, ReadsAlongForAFiftiethOfWhatComes) {
   int readings = 0;
   for (int i = 0; i < kTokens; ++i) {
     tokens.push_back(1);
-    record.came(tokens, all);
+    record.came(tokens, &all);
     if (!record.reads(kPrice)) continue;
     record.has_read();
     spent += kPrice;
@@ -100,7 +100,7 @@ TEST(DraftRecord, ReadsAlongForAFiftiethOfWhatComes) {
   EXPECT_GE(readings, 187);  // 15 tokens are worth one, or 16 where the sum is rounded down
   // One that has begun goes on, whatever it then costs, until all has been read.
   for (int i = 0; i < 16; ++i) tokens.push_back(1);
-  record.came(tokens, all);
+  record.came(tokens, &all);
   EXPECT_TRUE(record.reads(kPrice));
   EXPECT_TRUE(record.reads(100));
   record.has_read();
@@ -117,7 +117,7 @@ double tokens_a_step(double truth, const DraftPrices& prices, std::int64_t fixed
   Tokens tokens;
   double time = 0;  // in steps of one token
   while (tokens.size() < 20000) {
-    record.came(tokens, all);
+    record.came(tokens, &all);
     const std::int64_t count =
         fixed >= 0 ? fixed : choice.choose(Candidates{{record.rate(), 8}}, prices)[0];
     Tokens guess;
@@ -129,7 +129,7 @@ double tokens_a_step(double truth, const DraftPrices& prices, std::int64_t fixed
       time += prices.step;
       record.has_read();
       // The last few tokens say how often it would have been right.
-      for (int i = 0; i < 8; ++i) record.observe(rng.uniform() < truth, all);
+      for (int i = 0; i < 8; ++i) record.observe(rng.uniform() < truth, &all);
     }
     record.guessed(guess);
     time += 1 + prices.row * static_cast<double>(count);

@@ -58,7 +58,7 @@ DraftChoice::Candidate Drafter::candidate(const Followed& of) {
   const Sequence& sequence = *of.sequence;
   std::optional<DraftRecord>& drafted = of.record->drafted;
   if (!drafted) drafted.emplace(rate_.rate(), sequence.prompt_tokens());
-  drafted->came(sequence.tokens(), rate_);
+  drafted->came(sequence.tokens(), &rate_);
   const std::int64_t longest = std::min(sequence.max_length - 1, model_->length());
   return {drafted->rate(), sequence.kv.admitted() ? longest - sequence.length() : 0};
 }
@@ -81,7 +81,7 @@ void Drafter::ask_model(double row_price) {
   model_->guess(asked);
   for (std::size_t i = 0; i < asked.size(); ++i) {
     DraftRecord& drafted = *asking[i].record->drafted;
-    for (const bool hit : asked[i].hits) drafted.observe(hit, rate_);
+    for (const bool hit : asked[i].hits) drafted.observe(hit, &rate_);
     drafted.guessed(asked[i].guess);
     if (asked[i].read) drafted.has_read();
     SequenceDraft& draft = asking[i].sequence->draft.edit();

@@ -11,7 +11,6 @@
 namespace saccade {
 namespace {
 
-constexpr double kMemory = 1.0 / 8;  // share of the latest guess in the rate
 // Of the price: below it guessing goes on once it has begun, and begins only above it.
 constexpr double kBegins = 1.5;
 
@@ -114,32 +113,19 @@ Result<SpeculationSettings> parse_speculative_config(std::string_view text) {
 
 void Speculator::next(std::span<const TokenId> tokens, double row_price,
                       std::vector<TokenId>& draft) {
-  compare(tokens);
-  known_ = static_cast<std::int64_t>(tokens.size());
+  record_.came(tokens);
   lookup_.read(tokens);
-  draft.clear();
-  if (!lookup_.guess(tokens, settings_.max_tokens, guess_)) return;
-  const std::int64_t count = worth(row_price);
-  draft.assign(guess_.begin(), guess_.begin() + static_cast<std::ptrdiff_t>(count));
-}
-
-// What came against what was guessed, up to the first that is wrong: the others said nothing.
-void Speculator::compare(std::span<const TokenId> tokens) {
-  const auto came = tokens.subspan(std::min(static_cast<std::size_t>(known_), tokens.size()));
-  const std::size_t count = std::min(came.size(), guess_.size());
-  for (std::size_t i = 0; i < count; ++i) {
-    const bool hit = came[i] == guess_[i];
-    rate_ += ((hit ? 1.0 : 0.0) - rate_) * kMemory;
-    if (!hit) return;
-  }
+  const bool found = lookup_.guess(tokens, settings_.max_tokens, draft);
+  record_.guessed(draft);
+  if (found) draft.resize(static_cast<std::size_t>(worth(row_price)));
 }
 
 // Rows whose chance to bring a token is above their price.
 std::int64_t Speculator::worth(double row_price) {
-  on_ = rate_ > (on_ ? row_price : kBegins * row_price);
+  on_ = rate() > (on_ ? row_price : kBegins * row_price);
   if (!on_) return 0;
   std::int64_t count = 0;
-  for (double chance = rate_; count < settings_.max_tokens && chance > row_price; chance *= rate_)
+  for (double chance = rate(); count < settings_.max_tokens && chance > row_price; chance *= rate())
     ++count;
   return count;
 }

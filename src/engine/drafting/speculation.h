@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/drafting/draft_choice.h"
 #include "engine/drafting/prompt_lookup.h"
 
 namespace saccade {
@@ -54,17 +55,14 @@ class Speculator {
   void next(std::span<const TokenId> tokens, double row_price, std::vector<TokenId>& draft);
 
   // How likely a guessed token is to come if those before it do, as far as it is known.
-  double rate() const { return rate_; }
+  double rate() const { return record_.rate(); }
 
  private:
-  void compare(std::span<const TokenId> tokens);
   std::int64_t worth(double row_price);
 
   SpeculationSettings settings_;
   PromptLookup lookup_;
-  std::vector<TokenId> guess_;  // of the tokens from known_ on
-  std::int64_t known_ = 0;
-  double rate_ = 0.5;
+  DraftRecord record_{0.5, 0};
   bool on_ = true;
 };
 

@@ -24,33 +24,41 @@ Result<void> ImageDesk::open(ImageExchange* exchange, bool tower, Hooks hooks) {
     exchange->set_wake(hooks_.wake);
   }
   if (!tower) return {};
+  const EngineSettings& settings = parts_.settings;
   TRY(encoder_,
-      EncoderQueue::create(
-          network_, device_, parts_.encoder, clock_,
-          {.publish = [this](const Digest& key, View rows) { publish(key, rows); },
+      ImageEncoder::create(
+          network_, device_, clock_,
+          {parts_.encoder, settings.pixel_threads, settings.max_pixel_bytes},
+          {.wake = hooks_.wake,
+           .publish = [this](const Digest& key, View rows) { publish(key, rows); },
            .failed = [this](const Digest& key, const Error& error) { failed_here(key, error); },
-           .wanted = [this](const Digest& key) { return wanted(key); }}));
-  pixels_ = std::make_unique<PixelLoader>(parts_.settings.pixel_threads,
-                                          parts_.settings.max_pixel_bytes, hooks_.wake);
-  lent_ = std::make_unique<LentImages>(device_, clock_, parts_.encoder.max_rows, hooks_.wake);
-  encoder_->set_observer([this](const EncoderQueue::Event& event) { batch(event); });
+           .wanted =
+               [this](const Digest& key) {
+                 return planner_.wanted(key) || (remote_ && remote_->compares(key));
+               },
+           .batch =
+               [this](const EncoderQueue::Event& event) {
+                 if (event.end != 0 && remote_) remote_->measured(encoder_->queue().cost());
+                 hooks_.encoded(event);
+               }}));
   return {};
 }
 
 void ImageDesk::close(const Error& error) {
-  if (lent_) lent_->close(error);
+  if (encoder_) encoder_->lent().close(error);
 }
 
 void ImageDesk::count(EngineStats& to) const {
   if (!encoder_) return;
-  to.encoder_queue_images = encoder_->waiting();
-  to.encoder_runs = encoder_->stats().runs;
-  to.encoder_busy_seconds = encoder_->stats().busy_seconds;
-  to.images_encoded = encoder_->stats().images;
-  to.images_decoded = pixels_->loads();
-  to.images_loading = pixels_->waiting();
-  to.pixel_bytes = pixels_->bytes();
-  to.encoder_tokens_computed = encoder_->stats().rows;
+  const EncoderStats& stats = encoder_->queue().stats();
+  to.encoder_queue_images = encoder_->queue().waiting();
+  to.encoder_runs = stats.runs;
+  to.encoder_busy_seconds = stats.busy_seconds;
+  to.images_encoded = stats.images;
+  to.images_decoded = encoder_->pixels().loads();
+  to.images_loading = encoder_->pixels().waiting();
+  to.pixel_bytes = encoder_->pixels().bytes();
+  to.encoder_tokens_computed = stats.rows;
 }
 
 // --- where an image's rows are to come from ---
@@ -64,59 +72,17 @@ void ImageDesk::want(const EncodeWish& wish) {
   } else if (remote_) {
     remote_->want(image, what);
   } else {
-    encode_here(image.key, what.source, parts_.settings.fair() ? wish.sequence->request.client : 0);
-  }
-}
-
-bool ImageDesk::wanted(const Digest& key) const {
-  return planner_.wanted(key) || (remote_ && remote_->compares(key)) ||
-         (lent_ && lent_->wanted(key));
-}
-
-EncodeOrigin ImageDesk::origin_of(const Digest& key, ClientId client) const {
-  const bool lent = lent_ && lent_->wanted(key) && !planner_.wanted(key);
-  return lent ? EncodeOrigin{.others = true, .client = 0}
-              : EncodeOrigin{.others = false, .client = client};
-}
-
-void ImageDesk::encode_here(const Digest& key, const std::shared_ptr<const ImageSource>& source,
-                            ClientId client) {
-  if (auto pixels = source->ready()) {
-    encoder_->push(key, std::move(pixels), origin_of(key, client));
-  } else if (!encoder_->contains(key)) {
-    pixels_->push(key, source, client);
+    encoder_->push(image.key, what.source,
+                   parts_.settings.fair() ? wish.sequence->request.client : 0);
   }
 }
 
 // --- what has come ---
 
 bool ImageDesk::take() {
-  bool busy = pixels_ && take_pixels();
-  busy = (lent_ && take_lent()) || busy;
+  bool busy = encoder_ && encoder_->take();
   busy = (remote_ && take_news()) || busy;
   return take_given() || busy;
-}
-
-// What has been decoded goes to the encoder.
-bool ImageDesk::take_pixels() {
-  std::vector<PixelLoader::Loaded> loaded =
-      pixels_->take([this](const Digest& key) { return wanted(key); });
-  for (PixelLoader::Loaded& one : loaded) {
-    if (!wanted(one.key)) continue;
-    if (one.image) {
-      encoder_->push(one.key, *std::move(one.image), origin_of(one.key, one.client));
-    } else if (one.image.error().code != ErrorCode::kCancelled) {
-      failed_here(one.key, one.image.error());
-    }
-  }
-  return !loaded.empty();
-}
-
-bool ImageDesk::take_lent() {
-  lent_->measured(encoder_->cost());
-  return lent_->take([this](const Digest& key, const std::shared_ptr<const ImageSource>& source) {
-    encode_here(key, source);
-  });
 }
 
 bool ImageDesk::take_news() {
@@ -125,13 +91,13 @@ bool ImageDesk::take_news() {
   for (const ImageNews& news : all) {
     switch (news.kind) {
       case ImageNews::Kind::kEncodeHere:
-        encode_here(news.key, remote_->source(news.key));
+        encoder_->push(news.key, remote_->source(news.key));
         break;
       case ImageNews::Kind::kRows:
         publish_host(news.key, news.rows);
         break;
       case ImageNews::Kind::kCompare:
-        encode_here(news.key, news.source);
+        encoder_->push(news.key, news.source);
         break;
       case ImageNews::Kind::kFailed:
         hooks_.failed(news.key, news.error);
@@ -155,31 +121,21 @@ bool ImageDesk::take_given() {
 
 bool ImageDesk::encode(StepPacer& pacer, const std::function<bool()>& interrupted) {
   if (!encoder_) return false;
-  bool busy = encoder_->prune();
-  while (!encoder_->idle() && !encoder_->waits() &&
-         pacer.another_stage(encoder_->stage_seconds())) {
+  EncoderQueue& queue = encoder_->queue();
+  bool busy = queue.prune();
+  while (!queue.idle() && !queue.waits() && pacer.another_stage(queue.stage_seconds())) {
     const Nanos begin = clock_.now();
-    const bool complete = encoder_->advance(pacer.encoder_room());
+    const bool complete = queue.advance(pacer.encoder_room());
     pacer.staged(seconds(clock_.now() - begin));
     busy = true;
     if (complete || interrupted()) break;
   }
-  return busy || !encoder_->idle();
-}
-
-void ImageDesk::batch(const EncoderQueue::Event& event) {
-  if (event.end == 0) {
-    lent_->begun(event.begin);
-  } else if (remote_) {
-    remote_->measured(encoder_->cost());
-  }
-  hooks_.encoded(event);
+  return busy || !queue.idle();
 }
 
 // Another may yet have the rows.
 void ImageDesk::failed_here(const Digest& key, const Error& error) {
   if (remote_ && remote_->compares(key)) return remote_->compared(key, {});
-  lent_->fail(key, error);
   if (!remote_ || !remote_->failed_here(key, error)) hooks_.failed(key, error);
 }
 
@@ -187,7 +143,6 @@ void ImageDesk::failed_here(const Digest& key, const Error& error) {
 
 void ImageDesk::publish(const Digest& key, View rows) {
   if (remote_ && remote_->compares(key)) return remote_->compared(key, rows);
-  lent_->publish(key, rows);
   if (!planner_.wanted(key)) return;
   if (remote_) remote_->made_here(key, rows);
   // A step in flight may still read what the pages held, and the next one reads what they get.
@@ -215,7 +170,7 @@ void ImageDesk::publish_host(const Digest& key, std::span<const std::byte> bytes
   write(stream, key, there);
   step_stream().wait(stream.record());
   stream.synchronize();  // the staging ends here
-  if (!encoder_ || !encoder_->running()) stream.retire();
+  if (!encoder_ || !encoder_->queue().running()) stream.retire();
 }
 
 void ImageDesk::write(Stream& stream, const Digest& key, View rows) {
@@ -226,7 +181,7 @@ void ImageDesk::write(Stream& stream, const Digest& key, View rows) {
   }
   for (Sequence* sequence : scheduler_.running()) {
     for (const SequenceImage& image : *sequence->images) {
-      if (image.state == ImageState::kEncoding && image.key == key)
+      if (image.overlaid == ImageState::kEncoding && image.key == key)
         overlay(stream, *sequence, image, rows);
     }
     planner_.set_overlaid(*sequence, key);

@@ -24,8 +24,8 @@ struct WantedImage {
   std::int64_t rows = 0;
   std::string layout_key;
   std::shared_ptr<const ImageSource> source;
-  // Of a reduced copy: when an encoder has made its rows, nobody reads them, and kEncodeHere
-  // follows for the image itself.
+  // `source` is a reduced copy (ImageSource::copy()), `key` the image's own. Encoders encode the
+  // copy, and its rows are not read: kEncodeHere follows, for the image itself.
   bool unread = false;
 };
 

@@ -31,9 +31,10 @@ void ImagePlanner::add(Sequence& sequence) {
   }
 }
 
-bool ImagePlanner::ready(const SequenceImage& image) const {
-  if (mode_ == EncoderCache::kOverlay) return image.state == ImageState::kReady;
-  return image.leased && store_.ready(image.key);
+ImageState ImagePlanner::state(const SequenceImage& image) const {
+  if (mode_ == EncoderCache::kOverlay) return image.overlaid;
+  if (!image.leased) return ImageState::kAbsent;
+  return store_.ready(image.key) ? ImageState::kReady : ImageState::kEncoding;
 }
 
 const SequenceImage* ImagePlanner::first_unready(const Sequence& sequence,
@@ -82,7 +83,6 @@ bool ImagePlanner::obtain(Sequence& sequence, int image, bool by_force,
     wishes.push_back({&sequence, image});
   }
   of.leased = true;
-  of.state = store_.ready(of.key) ? ImageState::kReady : ImageState::kEncoding;
   holders_.insert(&sequence);
   return true;
 }
@@ -112,22 +112,22 @@ bool ImagePlanner::make_room(Sequence& sequence, int image, std::int64_t bytes) 
 
 void ImagePlanner::let_go(SequenceImage& image) {
   if (mode_ == EncoderCache::kOverlay) {
-    if (image.state == ImageState::kEncoding && --overlays_.at(image.key) == 0) {
+    if (image.overlaid == ImageState::kEncoding && --overlays_.at(image.key) == 0) {
       overlays_.erase(image.key);
     }
+    image.overlaid = ImageState::kAbsent;
   } else if (image.leased) {
     if (mode_ == EncoderCache::kOff) store_.erase(image.key);
     store_.release(image.key);
     image.leased = false;
   }
-  image.state = ImageState::kAbsent;
 }
 
 void ImagePlanner::want_overlaid(Sequence& sequence, int image, std::vector<EncodeWish>& wishes) {
   SequenceImage& of = sequence.images.edit()[static_cast<std::size_t>(image)];
-  CHECK(mode_ == EncoderCache::kOverlay && of.state == ImageState::kAbsent, "image {}", image);
+  CHECK(mode_ == EncoderCache::kOverlay && of.overlaid == ImageState::kAbsent, "image {}", image);
   if (!std::exchange(of.counted, true)) ++stats_.queries;
-  of.state = ImageState::kEncoding;
+  of.overlaid = ImageState::kEncoding;
   ++overlays_[of.key];
   wishes.push_back({&sequence, image});
 }
@@ -136,9 +136,9 @@ void ImagePlanner::set_ready(const Digest& key) { store_.set_ready(key); }
 
 void ImagePlanner::set_overlaid(Sequence& sequence, const Digest& key) {
   for (SequenceImage& image : sequence.images.edit()) {
-    if (image.state != ImageState::kEncoding || image.key != key) continue;
+    if (image.overlaid != ImageState::kEncoding || image.key != key) continue;
     let_go(image);
-    image.state = ImageState::kReady;
+    image.overlaid = ImageState::kReady;
   }
 }
 

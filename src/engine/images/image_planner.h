@@ -40,8 +40,8 @@ class ImagePlanner {
   void add(Sequence& sequence);
   // How far a chunk that wants tokens [begin, end) can go with the images that are ready.
   std::int64_t ready_end(const Sequence& sequence, std::int64_t begin, std::int64_t end) const;
-  // Whether its rows can be read now.
-  bool ready(const SequenceImage& image) const;
+  ImageState state(const SequenceImage& image) const;
+  bool ready(const SequenceImage& image) const { return state(image) == ImageState::kReady; }
   // The first image that tokens from `begin` on need and that is not ready; null when all are.
   const SequenceImage* first_unready(const Sequence& sequence, std::int64_t begin) const;
   // store, off: asks for the images of a sequence that are not ready and end after its first

@@ -108,7 +108,7 @@ void PdMachine::fail_image(const Digest& key, const Error& error) {
   std::vector<ActiveSequence*> waiting;
   for (auto& [id, sequence] : active_) {
     const bool waits = std::ranges::any_of(*sequence->images, [&](const SequenceImage& image) {
-      return image.key == key && image.state == ImageState::kEncoding;
+      return image.key == key && images_->state(image) == ImageState::kEncoding;
     });
     if (waits) waiting.push_back(sequence.get());
   }
