@@ -1,12 +1,12 @@
 #include "api/answers/messages_writer.h"
 
-#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "api/answers/block_writer.h"
 #include "api/pages/error_table.h"
 
 namespace saccade::api {
@@ -14,47 +14,10 @@ namespace {
 
 using json::JsonWriter;
 
-// What is being said: a text, thoughts or a call.
-struct Block {
-  SaidPart::Kind kind = SaidPart::Kind::kText;  // kText, kReasoning or kCallBegin
-  std::string text;                             // of a call: its arguments
-  std::string name;                             // of a call
-  std::string id;                               // of a call
-};
-
-// `begun`: as it is first shown, before its content.
-void write_block(JsonWriter& w, const Block& block, bool begun) {
-  w.begin_object();
-  switch (block.kind) {
-    case SaidPart::Kind::kReasoning:
-      w.member("type", "thinking");
-      w.member("thinking", begun ? std::string_view() : std::string_view(block.text));
-      w.member("signature", "");  // nothing is signed here, and nothing checked
-      break;
-    case SaidPart::Kind::kCallBegin: {
-      w.member("type", "tool_use");
-      w.member("id", std::string_view(block.id));
-      w.member("name", std::string_view(block.name));
-      w.key("input");
-      // As the model wrote it, its order and its numbers. A call that was cut is no JSON.
-      const auto parsed = begun ? json::parse("{}") : json::parse(block.text);
-      const bool whole = !begun && parsed && parsed->is_object();
-      w.raw(whole ? std::string_view(block.text) : std::string_view("{}"));
-      break;
-    }
-    default:
-      w.member("type", "text");
-      w.member("text", begun ? std::string_view() : std::string_view(block.text));
-      w.key("citations");
-      w.null();
-      break;
-  }
-  w.end_object();
-}
-
-class MessagesWriter final : public AnswerWriter {
+class MessagesWriter final : public BlockWriter {
  public:
-  explicit MessagesWriter(MessagesForm form) : form_(std::move(form)) {}
+  explicit MessagesWriter(MessagesForm form)
+      : BlockWriter(form.stream), head_(std::move(form.head)) {}
 
   std::string add(AnswerPiece&& piece, const Usage* usage) override {
     if (!std::exchange(started_, true)) {
@@ -74,12 +37,12 @@ class MessagesWriter final : public AnswerWriter {
     if (thought) thinking_tokens_ += piece.tokens;
     if (!piece.rest.finish_reason.empty()) finish_reason_ = piece.rest.finish_reason;
     if (piece.rest.stop_string) stop_sequence_ = std::move(piece.rest.stop_string);
-    return std::exchange(events_, {});
+    return take_events();
   }
 
   std::string finish(const Usage& usage, const StageTimes*) override {
     close();
-    if (!form_.stream) {
+    if (!stream()) {
       std::string body;
       JsonWriter w(body);
       write_message(w, usage, true);
@@ -94,7 +57,7 @@ class MessagesWriter final : public AnswerWriter {
       write_usage(w, usage);
     });
     event("message_stop", [](JsonWriter&) {});
-    return std::exchange(events_, {});
+    return take_events();
   }
 
   std::string fail(const Error& error) override {
@@ -102,45 +65,24 @@ class MessagesWriter final : public AnswerWriter {
   }
 
  private:
-  void say(SaidPart&& part) {
-    switch (part.kind) {
-      case SaidPart::Kind::kText:
-      case SaidPart::Kind::kReasoning:
-        if (part.text.empty()) return;
-        if (!open_ || open_->kind != part.kind) open({part.kind, "", "", ""});
-        grow(part.text);
-        break;
-      case SaidPart::Kind::kCallBegin:
-        open({part.kind, "", std::move(part.text), std::move(part.id)});
-        break;
-      case SaidPart::Kind::kArguments:
-        if (open_ && open_->kind == SaidPart::Kind::kCallBegin) grow(part.text);
-        break;
-      case SaidPart::Kind::kCallEnd:
-        if (open_ && open_->kind == SaidPart::Kind::kCallBegin) close();
-        break;
-    }
-  }
-
-  void open(Block block) {
-    close();
-    open_ = std::move(block);
+  void write_open(const Block& block) override {
     event("content_block_start", [&](JsonWriter& w) {
       w.member("index", index());
       w.key("content_block");
-      write_block(w, *open_, true);
+      write_block(w, block);
     });
   }
 
-  void grow(std::string_view text) {
-    open_->text += text;
+  // A stream's blocks are never shown whole.
+  void write_delta(Block& block, std::string_view text) override {
+    if (!stream()) block.text += text;
     event("content_block_delta", [&](JsonWriter& w) {
       w.member("index", index());
       w.key("delta");
       w.begin_object();
-      const auto [type, member] = open_->kind == SaidPart::Kind::kText
+      const auto [type, member] = block.kind == SaidPart::Kind::kText
                                       ? std::pair("text_delta", "text")
-                                  : open_->kind == SaidPart::Kind::kReasoning
+                                  : block.kind == SaidPart::Kind::kReasoning
                                       ? std::pair("thinking_delta", "thinking")
                                       : std::pair("input_json_delta", "partial_json");
       w.member("type", type);
@@ -149,24 +91,47 @@ class MessagesWriter final : public AnswerWriter {
     });
   }
 
-  void close() {
-    if (!open_) return;
+  void write_close(const Block& block) override {
     event("content_block_stop", [&](JsonWriter& w) { w.member("index", index()); });
-    std::string block;
-    JsonWriter w(block);
-    write_block(w, *open_, false);
-    blocks_.push_back(std::move(block));
-    open_.reset();
+    if (stream()) return;
+    JsonWriter w(blocks_.emplace_back());
+    write_block(w, block);
   }
 
-  std::int64_t index() const { return static_cast<std::int64_t>(blocks_.size()); }
+  static void write_block(JsonWriter& w, const Block& block) {
+    w.begin_object();
+    switch (block.kind) {
+      case SaidPart::Kind::kReasoning:
+        w.member("type", "thinking");
+        w.member("thinking", std::string_view(block.text));
+        w.member("signature", "");  // nothing is signed here, and nothing checked
+        break;
+      case SaidPart::Kind::kCallBegin: {
+        w.member("type", "tool_use");
+        w.member("id", std::string_view(block.call_id));
+        w.member("name", std::string_view(block.name));
+        w.key("input");
+        // As the model wrote it, its order and its numbers. A call that was cut is no JSON.
+        const auto parsed = json::parse(block.text);
+        w.raw(parsed && parsed->is_object() ? std::string_view(block.text) : "{}");
+        break;
+      }
+      default:
+        w.member("type", "text");
+        w.member("text", std::string_view(block.text));
+        w.key("citations");
+        w.null();
+        break;
+    }
+    w.end_object();
+  }
 
   void write_message(JsonWriter& w, const Usage& usage, bool ended) const {
     w.begin_object();
-    w.member("id", std::string_view(form_.head.id));
+    w.member("id", std::string_view(head_.id));
     w.member("type", "message");
     w.member("role", "assistant");
-    w.member("model", std::string_view(form_.head.model));
+    w.member("model", std::string_view(head_.model));
     w.key("content");
     w.begin_array();
     for (const std::string& block : blocks_) w.raw(block);
@@ -213,23 +178,9 @@ class MessagesWriter final : public AnswerWriter {
     w.end_object();
   }
 
-  template <typename Members>
-  void event(std::string_view type, const Members& members) {
-    if (!form_.stream) return;
-    fmt::format_to(std::back_inserter(events_), "event: {}\ndata: ", type);
-    JsonWriter w(events_);
-    w.begin_object();
-    w.member("type", type);
-    members(w);
-    w.end_object();
-    events_ += "\n\n";
-  }
-
-  MessagesForm form_;
+  const AnswerHead head_;
   bool started_ = false;
-  std::string events_;               // of this piece
-  std::vector<std::string> blocks_;  // that are complete
-  std::optional<Block> open_;
+  std::vector<std::string> blocks_;  // that are complete; not of a stream
   std::int64_t thinking_tokens_ = 0;
   std::string finish_reason_;
   std::optional<std::string> stop_sequence_;

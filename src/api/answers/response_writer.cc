@@ -3,77 +3,22 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <iterator>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "api/answers/block_writer.h"
 
 namespace saccade::api {
 namespace {
 
 using json::JsonWriter;
 
-// What is being said: a message, thoughts or a call.
-struct Item {
-  SaidPart::Kind kind = SaidPart::Kind::kText;  // kText, kReasoning or kCallBegin
-  std::string id;
-  std::string text;  // of a call: its arguments
-  std::string name;  // of a call
-  std::string call_id;
-  std::vector<LogprobEntry> logprobs;  // of a text, where they are asked for
-};
-
 std::string_view prefix_of(SaidPart::Kind kind) {
   return kind == SaidPart::Kind::kText        ? "msg_"
          : kind == SaidPart::Kind::kReasoning ? "rs_"
                                               : "fc_";
-}
-
-// The one part of a message or of thoughts.
-void write_part(JsonWriter& w, const Item& item) {
-  w.begin_object();
-  if (item.kind == SaidPart::Kind::kText) {
-    w.member("type", "output_text");
-    w.member("text", std::string_view(item.text));
-    w.key("annotations");
-    w.begin_array();
-    w.end_array();
-    w.key("logprobs");
-    write_logprobs(w, item.logprobs);
-  } else {
-    w.member("type", "reasoning_text");
-    w.member("text", std::string_view(item.text));
-  }
-  w.end_object();
-}
-
-// `begun`: as it is first shown, before its content.
-void write_item(JsonWriter& w, const Item& item, std::string_view status, bool begun) {
-  w.begin_object();
-  w.member("id", std::string_view(item.id));
-  if (item.kind == SaidPart::Kind::kCallBegin) {
-    w.member("type", "function_call");
-    w.member("call_id", std::string_view(item.call_id));
-    w.member("name", std::string_view(item.name));
-    w.member("arguments", std::string_view(item.text));
-  } else {
-    const bool message = item.kind == SaidPart::Kind::kText;
-    w.member("type", message ? "message" : "reasoning");
-    if (message) {
-      w.member("role", "assistant");
-    } else {
-      w.key("summary");
-      w.begin_array();
-      w.end_array();
-    }
-    w.key("content");
-    w.begin_array();
-    if (!begun) write_part(w, item);
-    w.end_array();
-  }
-  w.member("status", status);
-  w.end_object();
 }
 
 void write_counts(JsonWriter& w, const Usage& usage) {
@@ -94,9 +39,9 @@ void write_counts(JsonWriter& w, const Usage& usage) {
   w.end_object();
 }
 
-class ResponseWriter final : public AnswerWriter {
+class ResponseWriter final : public BlockWriter {
  public:
-  explicit ResponseWriter(ResponseForm form) : form_(std::move(form)) {}
+  explicit ResponseWriter(ResponseForm form) : BlockWriter(form.stream), form_(std::move(form)) {}
 
   std::string add(AnswerPiece&& piece, const Usage*) override {
     if (!std::exchange(started_, true)) {
@@ -106,26 +51,28 @@ class ResponseWriter final : public AnswerWriter {
     keep_logprobs(piece);
     for (SaidPart& part : piece.said) say(std::move(part));
     if (!piece.rest.finish_reason.empty()) finish_reason_ = piece.rest.finish_reason;
-    return std::exchange(events_, {});
+    return take_events();
   }
 
   std::string finish(const Usage& usage, const StageTimes*) override {
     const bool complete = finish_reason_ == "stop" || finish_reason_ == "tool_calls";
-    const std::string_view status = complete ? "completed" : "incomplete";
-    if (items_.empty() && !open_) open({SaidPart::Kind::kText, "", -1, ""});
+    if (index() == 0 && !is_open()) open({});
     take_rest();
-    close(status);
-    const std::string response = state_event(
-        complete ? "response.completed" : "response.incomplete", status, &usage, nullptr);
+    if (!complete) item_status_ = "incomplete";
+    close();
+    const std::string response =
+        state_event(complete ? "response.completed" : "response.incomplete",
+                    complete ? "completed" : "incomplete", &usage, nullptr);
     if (form_.ended) form_.ended(response, all_items());
-    return form_.stream ? std::exchange(events_, {}) : response;
+    return stream() ? take_events() : response;
   }
 
   std::string fail(const Error& error) override {
     take_rest();
-    close("incomplete");
+    item_status_ = "incomplete";
+    close();
     state_event("response.failed", "failed", nullptr, &error);
-    return std::exchange(events_, {});
+    return take_events();
   }
 
  private:
@@ -133,7 +80,7 @@ class ResponseWriter final : public AnswerWriter {
   // calls a token without text is taken for theirs.
   void keep_logprobs(AnswerPiece& piece) {
     if (!piece.rest.logprobs) return;
-    const bool silent = piece.said.empty() && (!open_ || open_->kind == SaidPart::Kind::kText);
+    const bool silent = piece.said.empty() && (!is_open() || is_open(SaidPart::Kind::kText));
     const bool text = std::ranges::any_of(
         piece.said, [](const SaidPart& part) { return part.kind == SaidPart::Kind::kText; });
     if (!silent && !text) return;
@@ -152,137 +99,147 @@ class ResponseWriter final : public AnswerWriter {
       begin = 0;
       end = tokens.size();
     }
-    std::vector<LogprobEntry>& all = open_->logprobs;
-    const std::size_t before = all.size();
+    const std::size_t before = logprobs_.size();
     std::size_t at = 0;
     std::size_t taken = 0;
     for (; taken < pending_.size() && at < end; ++taken) {
       at += pending_[taken].token.size();
-      if (at > begin || before > 0) all.push_back(std::move(pending_[taken]));
+      if (at > begin || before > 0) logprobs_.push_back(std::move(pending_[taken]));
     }
     pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(taken));
-    return std::span(all).subspan(before);
+    return std::span(logprobs_).subspan(before);
   }
 
   // An answer's last tokens have no text: its end, or a stop string.
   void take_rest() {
-    if (!open_ || open_->kind != SaidPart::Kind::kText) return;
-    std::ranges::move(pending_, std::back_inserter(open_->logprobs));
+    if (!is_open(SaidPart::Kind::kText)) return;
+    std::ranges::move(pending_, std::back_inserter(logprobs_));
     pending_.clear();
   }
 
-  void say(SaidPart&& part) {
-    switch (part.kind) {
-      case SaidPart::Kind::kText:
-      case SaidPart::Kind::kReasoning:
-        if (part.text.empty()) return;
-        if (!open_ || open_->kind != part.kind) {
-          close("completed");
-          open(part);
-        }
-        grow(part.text);
-        break;
-      case SaidPart::Kind::kCallBegin:
-        close("completed");
-        open(part);
-        break;
-      case SaidPart::Kind::kArguments:
-        if (open_ && open_->kind == SaidPart::Kind::kCallBegin) grow(part.text);
-        break;
-      case SaidPart::Kind::kCallEnd:
-        if (open_ && open_->kind == SaidPart::Kind::kCallBegin) close("completed");
-        break;
-    }
-  }
-
-  void open(const SaidPart& part) {
-    Item item;
-    item.kind = part.kind;
+  void write_open(const Block& block) override {
     const std::string_view id = form_.head.id;
-    item.id =
-        fmt::format("{}{}_{}", prefix_of(part.kind), id.substr(id.find('_') + 1), items_.size());
-    if (part.kind == SaidPart::Kind::kCallBegin) {
-      item.name = part.text;
-      item.call_id = part.id;
-    }
-    open_ = std::move(item);
+    id_ = fmt::format("{}{}_{}", prefix_of(block.kind), id.substr(id.find('_') + 1), index());
+    logprobs_.clear();
     event("response.output_item.added", [&](JsonWriter& w) {
       w.member("output_index", index());
       w.key("item");
-      write_item(w, *open_, "in_progress", true);
+      write_item(w, block, "in_progress", true);
     });
-    if (part.kind != SaidPart::Kind::kCallBegin) part_event("response.content_part.added");
+    if (block.kind != SaidPart::Kind::kCallBegin) part_event("response.content_part.added", block);
   }
 
-  void grow(std::string_view text) {
-    open_->text += text;
-    const bool is_text = open_->kind == SaidPart::Kind::kText;
-    text_event(is_text ? "response.output_text.delta"
-               : open_->kind == SaidPart::Kind::kReasoning
-                   ? "response.reasoning_text.delta"
-                   : "response.function_call_arguments.delta",
-               "delta", text, is_text ? take_logprobs(text) : std::span<const LogprobEntry>());
+  void write_delta(Block& block, std::string_view text) override {
+    block.text += text;
+    const bool is_text = block.kind == SaidPart::Kind::kText;
+    text_event(
+        is_text                                    ? "response.output_text.delta"
+        : block.kind == SaidPart::Kind::kReasoning ? "response.reasoning_text.delta"
+                                                   : "response.function_call_arguments.delta",
+        block, "delta", text, is_text ? take_logprobs(text) : std::span<const LogprobEntry>());
   }
 
-  void close(std::string_view status) {
-    if (!open_) return;
-    if (open_->kind == SaidPart::Kind::kCallBegin) {
-      text_event("response.function_call_arguments.done", "arguments", open_->text, {});
+  void write_close(const Block& block) override {
+    if (block.kind == SaidPart::Kind::kCallBegin) {
+      text_event("response.function_call_arguments.done", block, "arguments", block.text, {});
     } else {
-      text_event(open_->kind == SaidPart::Kind::kText ? "response.output_text.done"
-                                                      : "response.reasoning_text.done",
-                 "text", open_->text, open_->logprobs);
-      part_event("response.content_part.done");
+      text_event(block.kind == SaidPart::Kind::kText ? "response.output_text.done"
+                                                     : "response.reasoning_text.done",
+                 block, "text", block.text, logprobs_);
+      part_event("response.content_part.done", block);
     }
-    std::string item;
+    std::string& item = items_.emplace_back();
     JsonWriter writer(item);
-    write_item(writer, *open_, status, false);
+    write_item(writer, block, item_status_, false);
     event("response.output_item.done", [&](JsonWriter& w) {
       w.member("output_index", index());
       w.key("item");
       w.raw(item);
     });
-    items_.push_back(std::move(item));
-    open_.reset();
   }
 
-  void text_event(std::string_view type, std::string_view member, std::string_view text,
-                  std::span<const LogprobEntry> logprobs) {
+  // The one part of a message or of thoughts.
+  void write_part(JsonWriter& w, const Block& block) const {
+    w.begin_object();
+    if (block.kind == SaidPart::Kind::kText) {
+      w.member("type", "output_text");
+      w.member("text", std::string_view(block.text));
+      w.key("annotations");
+      w.begin_array();
+      w.end_array();
+      w.key("logprobs");
+      write_logprobs(w, logprobs_);
+    } else {
+      w.member("type", "reasoning_text");
+      w.member("text", std::string_view(block.text));
+    }
+    w.end_object();
+  }
+
+  // `begun`: as it is first shown, before its content.
+  void write_item(JsonWriter& w, const Block& block, std::string_view status, bool begun) const {
+    w.begin_object();
+    w.member("id", std::string_view(id_));
+    if (block.kind == SaidPart::Kind::kCallBegin) {
+      w.member("type", "function_call");
+      w.member("call_id", std::string_view(block.call_id));
+      w.member("name", std::string_view(block.name));
+      w.member("arguments", std::string_view(block.text));
+    } else {
+      const bool message = block.kind == SaidPart::Kind::kText;
+      w.member("type", message ? "message" : "reasoning");
+      if (message) {
+        w.member("role", "assistant");
+      } else {
+        w.key("summary");
+        w.begin_array();
+        w.end_array();
+      }
+      w.key("content");
+      w.begin_array();
+      if (!begun) write_part(w, block);
+      w.end_array();
+    }
+    w.member("status", status);
+    w.end_object();
+  }
+
+  void text_event(std::string_view type, const Block& block, std::string_view member,
+                  std::string_view text, std::span<const LogprobEntry> logprobs) {
     event(type, [&](JsonWriter& w) {
       place(w);
-      if (open_->kind == SaidPart::Kind::kCallBegin) {
-        if (member == "arguments") w.member("name", std::string_view(open_->name));
+      if (block.kind == SaidPart::Kind::kCallBegin) {
+        if (member == "arguments") w.member("name", std::string_view(block.name));
       } else {
         w.member("content_index", 0);
       }
       w.member(member, text);
-      if (open_->kind == SaidPart::Kind::kText) {
+      if (block.kind == SaidPart::Kind::kText) {
         w.key("logprobs");
         write_logprobs(w, logprobs);
       }
     });
   }
 
-  void part_event(std::string_view type) {
+  void part_event(std::string_view type, const Block& block) {
     event(type, [&](JsonWriter& w) {
       place(w);
       w.member("content_index", 0);
       w.key("part");
-      write_part(w, *open_);
+      write_part(w, block);
     });
   }
 
   void place(JsonWriter& w) const {
-    w.member("item_id", std::string_view(open_->id));
+    w.member("item_id", std::string_view(id_));
     w.member("output_index", index());
   }
-  std::int64_t index() const { return static_cast<std::int64_t>(items_.size()); }
 
   // An event with the whole response, which it returns.
   std::string state_event(std::string_view type, std::string_view status, const Usage* usage,
                           const Error* error) {
     std::string response;
-    if (!form_.stream && usage == nullptr) return response;  // nobody sees it
+    if (!stream() && usage == nullptr) return response;  // nobody sees it
     JsonWriter w(response);
     w.begin_object();
     w.member("id", std::string_view(form_.head.id));
@@ -336,24 +293,21 @@ class ResponseWriter final : public AnswerWriter {
 
   template <typename Members>
   void event(std::string_view type, const Members& members) {
-    if (!form_.stream) return;
-    fmt::format_to(std::back_inserter(events_), "event: {}\ndata: ", type);
-    JsonWriter w(events_);
-    w.begin_object();
-    w.member("type", type);
-    w.member("sequence_number", sequence_++);
-    members(w);
-    w.end_object();
-    events_ += "\n\n";
+    BlockWriter::event(type, [&](JsonWriter& w) {
+      w.member("sequence_number", sequence_++);
+      members(w);
+    });
   }
 
   ResponseForm form_;
   bool started_ = false;
-  std::string events_;  // of this piece
   std::int64_t sequence_ = 0;
   std::vector<std::string> items_;  // that are complete
-  std::optional<Item> open_;
-  std::vector<LogprobEntry> pending_;  // of tokens whose text has not come
+  // Of the open item.
+  std::string id_;
+  std::vector<LogprobEntry> logprobs_;          // of a text, where they are asked for
+  std::string_view item_status_ = "completed";  // once it is closed
+  std::vector<LogprobEntry> pending_;           // of tokens whose text has not come
   std::string finish_reason_;
 };
 

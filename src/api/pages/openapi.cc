@@ -4,6 +4,7 @@
 #include <boost/json/array.hpp>
 #include <utility>
 
+#include "api/pages/limits.h"
 #include "api/requests/chat_request.h"
 #include "api/requests/completion_request.h"
 #include "api/requests/embeddings.h"
@@ -206,7 +207,7 @@ constexpr Range kRanges[] = {
     {"presence_penalty", -2, 2},
     {"frequency_penalty", -2, 2},
     {"repetition_penalty", 0, 0, true},
-    {"n", 1, 128},
+    {"n", 1, static_cast<double>(limits::kChoices.most)},
     {"min_tokens", 0},
 };
 

@@ -4,10 +4,10 @@
 #include <boost/json/array.hpp>
 #include <utility>
 
-#include "api/answers/response_items.h"
 #include "api/pages/limits.h"
 #include "api/requests/conversation.h"
 #include "api/requests/fields/fields.h"
+#include "api/requests/response_items.h"
 
 namespace saccade::api {
 namespace {

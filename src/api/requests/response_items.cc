@@ -1,4 +1,4 @@
-#include "api/answers/response_items.h"
+#include "api/requests/response_items.h"
 
 #include <algorithm>
 #include <array>
