@@ -5,6 +5,9 @@
 #include <optional>
 
 #include "base/regular_file.h"
+#include "base/text/ascii.h"
+#include "net/http_text.h"
+#include "net/shown_host.h"
 
 namespace saccade::cluster {
 namespace {
@@ -21,21 +24,14 @@ std::optional<int> number_of(std::string_view text, int most) {
   return number;
 }
 
+// Nothing where a percent sign starts no escape.
 std::optional<std::string> decoded(std::string_view text) {
-  std::string plain;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      plain += text[i];
-      continue;
-    }
-    unsigned code = 0;
-    if (i + 2 >= text.size()) return std::nullopt;
-    const auto [end, error] = std::from_chars(&text[i + 1], &text[i + 1] + 2, code, 16);
-    if (error != std::errc() || end != &text[i + 1] + 2) return std::nullopt;
-    plain += static_cast<char>(code);
-    i += 2;
+  for (std::size_t i = text.find('%'); i < text.size(); i = text.find('%', i + 3)) {
+    if (i + 2 >= text.size() || ascii::hex_value(text[i + 1]) < 0 ||
+        ascii::hex_value(text[i + 2]) < 0)
+      return std::nullopt;
   }
-  return plain;
+  return net::percent_decode(text);
 }
 
 // Takes "user:password@" off the beginning.
@@ -109,9 +105,7 @@ Result<StoreAddress> parse_host(std::string_view rest) {
 
 std::string StoreAddress::display() const {
   if (!path.empty()) return fmt::format("unix://{}?db={}", path, database);
-  return host.find(':') == std::string::npos
-             ? fmt::format("redis://{}:{}/{}", host, port, database)
-             : fmt::format("redis://[{}]:{}/{}", host, port, database);
+  return fmt::format("redis://{}:{}/{}", net::shown_host(host), port, database);
 }
 
 Result<StoreAddress> parse_store_address(std::string_view text) {

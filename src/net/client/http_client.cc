@@ -14,6 +14,7 @@
 #include "net/client/client_connection.h"
 #include "net/client/proxy_choice.h"
 #include "net/server/descriptor_limit.h"
+#include "net/shown_host.h"
 
 namespace saccade::net {
 namespace {
@@ -323,7 +324,7 @@ class PooledClient final : public HttpClient, private ConnectionOwner {
       if (origin.port == port && origin.host == host && origin.scheme == scheme) return *peer;
     }
     auto peer = std::make_unique<Peer>();
-    const std::string name = host.find(':') == std::string::npos ? host : "[" + host + "]";
+    const std::string name = shown_host(host);
     const bool usual_port = port == (scheme == "https" ? 443 : 80);
     peer->origin = {scheme, host, port, usual_port ? name : fmt::format("{}:{}", name, port)};
     if (settings_.environment_proxies) choose_proxy(*peer);

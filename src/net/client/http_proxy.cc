@@ -4,7 +4,7 @@
 
 #include "base/text/base64.h"
 #include "net/client/http_client.h"
-#include "net/server/request_parser.h"
+#include "net/http_text.h"
 #include "net/shown_host.h"
 
 namespace saccade::net {

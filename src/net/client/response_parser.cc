@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/text/ascii.h"
+#include "net/http_text.h"
 
 namespace saccade::net {
 namespace {
@@ -22,12 +23,6 @@ bool is_token_char(char c) {
          std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
 }
 
-std::string_view trim_field(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
 bool equals_ignoring_case(std::string_view a, std::string_view lower) {
   return ascii::lower(a) == lower;
 }
@@ -36,7 +31,7 @@ bool equals_ignoring_case(std::string_view a, std::string_view lower) {
 bool list_has(std::string_view list, std::string_view lower_word) {
   while (!list.empty()) {
     const std::size_t comma = list.find(',');
-    if (equals_ignoring_case(trim_field(list.substr(0, comma)), lower_word)) return true;
+    if (equals_ignoring_case(trimmed(list.substr(0, comma)), lower_word)) return true;
     list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
   }
   return false;
@@ -200,7 +195,7 @@ bool ResponseParser::parse_headers(std::string_view lines, Headers& headers) {
     if (line.empty()) return true;
     if ((line.front() == ' ' || line.front() == '\t') && !headers.empty()) {  // obs-fold
       headers.back().second += ' ';
-      headers.back().second += trim_field(line);
+      headers.back().second += trimmed(line);
       continue;
     }
     const std::size_t colon = line.find(':');
@@ -210,7 +205,7 @@ bool ResponseParser::parse_headers(std::string_view lines, Headers& headers) {
       return fail(fmt::format("malformed HTTP response: header line \"{}\"",
                               line.substr(0, std::min<std::size_t>(line.size(), 40))));
     }
-    const std::string_view value = trim_field(line.substr(colon + 1));
+    const std::string_view value = trimmed(line.substr(colon + 1));
     std::string lower = ascii::lower(name);
     if (!note_header(lower, value)) return false;
     headers.emplace_back(std::move(lower), value);
@@ -311,7 +306,7 @@ bool ResponseParser::take_chunk_size(std::string_view& rest) {
     }
     if (digits >= kMaxChunkDigits) break;
   }
-  const std::string_view after = trim_field(line.substr(digits));
+  const std::string_view after = trimmed(line.substr(digits));
   if (digits == 0 || digits > kMaxChunkDigits || (!after.empty() && after.front() != ';')) {
     return fail("malformed HTTP response: a chunk's size is not a number");
   }

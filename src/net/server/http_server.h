@@ -129,10 +129,10 @@ class HttpServer {
   // Without `admit` every body is read, up to max_body_bytes.
   static Result<std::unique_ptr<HttpServer>> listen(const HttpServerSettings& settings,
                                                     HttpHandler handler, HttpAdmit admit = {});
-  // Closes everything; on_disconnect callbacks of unfinished answers run before it returns.
-  // Responders may live longer: they then do nothing. Not on an I/O thread.
   // Whether the address can be had and the TLS files be read now: for who has much to do before.
   static Result<void> check(const HttpServerSettings& settings);
+  // Closes everything; on_disconnect callbacks of unfinished answers run before it returns.
+  // Responders may live longer: they then do nothing. Not on an I/O thread.
   virtual ~HttpServer() = default;
   virtual std::uint16_t port() const = 0;
   // Lets running answers end and closes idle connections; every answer is now the last of its

@@ -9,6 +9,7 @@
 #include <exception>
 
 #include "base/text/ascii.h"
+#include "net/http_text.h"
 
 namespace saccade::net {
 namespace {
@@ -18,12 +19,6 @@ using boost::beast::string_view;
 using boost::system::error_code;
 
 std::string lower_case(string_view text) { return ascii::lower({text.data(), text.size()}); }
-
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
 
 // Whoever stands in front may read such a line as a header of its own, or not at all.
 bool has_folded_line(std::string_view header) {
@@ -46,24 +41,6 @@ std::optional<std::string_view> host_of_target(std::string_view target) {
 }
 
 }  // namespace
-
-std::string percent_decode(std::string_view text) {
-  std::string decoded;
-  decoded.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%' && i + 2 < text.size()) {
-      const int high = ascii::hex_value(text[i + 1]);
-      const int low = ascii::hex_value(text[i + 2]);
-      if (high >= 0 && low >= 0) {
-        decoded.push_back(static_cast<char>(high * 16 + low));
-        i += 2;
-        continue;
-      }
-    }
-    decoded.push_back(text[i]);
-  }
-  return decoded;
-}
 
 std::string origin_form(std::string_view target) {
   const auto host = host_of_target(target);
@@ -98,7 +75,7 @@ class RequestParser::Fields final : public http::basic_parser<true> {
     bool chunked = false;
     while (true) {
       const std::size_t comma = left.find(',');
-      const std::string_view coding = trim(left.substr(0, comma));
+      const std::string_view coding = trimmed(left.substr(0, comma));
       if (chunked)
         return {400, fmt::format("Transfer-Encoding '{}': chunked is possible once, as the last",
                                  codings_->substr(0, 64))};

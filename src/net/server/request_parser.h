@@ -59,9 +59,6 @@ class RequestParser {
   std::string refusal_;
 };
 
-// "%41b" is "Ab"; a percent sign that starts no escape stays.
-std::string percent_decode(std::string_view text);
-
 // "/path?query" of a target that may be "http://host/path?query" (RFC 9112 3.2.2).
 std::string origin_form(std::string_view target);
 

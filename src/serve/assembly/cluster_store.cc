@@ -7,6 +7,7 @@
 #include "cluster/access.h"
 #include "cluster/redis/redis_link.h"
 #include "cluster/store/hex.h"
+#include "net/shown_host.h"
 
 namespace saccade::serve {
 namespace {
@@ -17,17 +18,13 @@ bool is_wildcard(std::string_view host) {
   return host == "0.0.0.0" || host == "::" || host == "[::]" || host == "*" || host.empty();
 }
 
-std::string bracketed(const std::string& host) {
-  return host.find(':') != std::string::npos && !host.starts_with('[') ? "[" + host + "]" : host;
-}
-
 // Where others ask for encodes: over a network if at all.
 std::string encodes_at(const ClusterSettings& settings, const std::vector<std::string>& listened) {
   for (const std::string& address : listened) {
     if (address.starts_with(kUnix)) continue;
     const std::size_t colon = address.rfind(':');
     const std::string host =
-        settings.advertise.empty() ? address.substr(0, colon) : bracketed(settings.advertise);
+        settings.advertise.empty() ? address.substr(0, colon) : net::shown_host(settings.advertise);
     return host + address.substr(colon);
   }
   return listened.empty() ? "" : listened.front();
@@ -150,8 +147,8 @@ void ClusterStore::announce(const LentEncoder* lent, std::uint16_t port) {
     const ClusterSettings& cluster = settings_.cluster;
     record.url =
         fmt::format("{}://{}:{}{}", settings_.tls_certificate.empty() ? "http" : "https",
-                    bracketed(cluster.advertise.empty() ? settings_.host : cluster.advertise), port,
-                    settings_.root_path);
+                    net::shown_host(cluster.advertise.empty() ? settings_.host : cluster.advertise),
+                    port, settings_.root_path);
   }
   store_->announce(std::move(record));
 }

@@ -2,6 +2,7 @@
 
 #include "api/pages/error_table.h"
 #include "base/regular_file.h"
+#include "engine/admission/memory_budget.h"
 #include "model/families.h"
 #include "model/family.h"
 #include "text/jinja/syntax/parser.h"
@@ -9,11 +10,6 @@
 #include "text/templates/content_format.h"
 
 namespace saccade::serve {
-namespace {
-
-double gibibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
-
-}  // namespace
 
 net::HttpServerSettings http_settings(const ServeSettings& settings) {
   net::HttpServerSettings http;

@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "base/text/ascii.h"
+#include "net/authority.h"
 #include "net/client/proxy_choice.h"
 #include "serve/media/media_reference.h"
 #include "serve/media/private_address.h"
@@ -47,18 +48,11 @@ Result<std::string> host_of(const std::string& url) {
   return ascii::lower(host);
 }
 
-bool is_address(const std::string& host) {
-  in_addr four{};
-  in6_addr six{};
-  return inet_pton(AF_INET, host.c_str(), &four) == 1 ||
-         inet_pton(AF_INET6, host.c_str(), &six) == 1;
-}
-
 // A domain allows itself and its subdomains; an address has none.
 bool matches_domain(const std::string& host, std::string domain) {
   domain = ascii::lower(domain);
   if (host == domain) return true;
-  return !domain.empty() && !is_address(host) && host.ends_with("." + domain);
+  return !domain.empty() && !net::is_address(host) && host.ends_with("." + domain);
 }
 
 Result<void> check_url(const std::string& url, const MediaSettings& settings) {
@@ -94,7 +88,7 @@ Result<std::string> proxy_of(const std::string& url, const MediaSettings& settin
   }
   std::string proxy = net::ProxyChoice::of_environment().proxy_of(secure ? "https" : "http", host,
                                                                   static_cast<std::uint16_t>(port));
-  if (proxy.empty() || settings.allow_private_addresses || !is_address(host)) return proxy;
+  if (proxy.empty() || settings.allow_private_addresses || !net::is_address(host)) return proxy;
   sockaddr_in four{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
   sockaddr_in6 six{};
   six.sin6_family = AF_INET6;

@@ -12,8 +12,8 @@
 #include <memory>
 #include <optional>
 
-#include "base/text/ascii.h"
 #include "base/text/base64.h"
+#include "net/http_text.h"
 #include "serve/media/media_reference.h"
 
 namespace saccade::serve {
@@ -51,18 +51,8 @@ std::optional<std::string> path_of(std::string_view reference) {
   std::string_view rest = reference.substr(std::strlen("file://"));
   if (has_scheme(rest, "localhost/")) rest.remove_prefix(std::strlen("localhost"));
   if (!rest.starts_with('/') || rest.size() > std::size_t{3} * PATH_MAX) return std::nullopt;
-  std::string path;
-  for (std::size_t i = 0; i < rest.size(); ++i) {
-    char c = rest[i];
-    if (c == '%' && i + 2 < rest.size() && ascii::hex_value(rest[i + 1]) >= 0 &&
-        ascii::hex_value(rest[i + 2]) >= 0) {
-      c = static_cast<char>(ascii::hex_value(rest[i + 1]) * 16 + ascii::hex_value(rest[i + 2]));
-      i += 2;
-    }
-    if (c == '\0') return std::nullopt;
-    path += c;
-  }
-  if (path.size() >= PATH_MAX) return std::nullopt;
+  std::string path = net::percent_decode(rest);
+  if (path.find('\0') != std::string::npos || path.size() >= PATH_MAX) return std::nullopt;
   return path;
 }
 

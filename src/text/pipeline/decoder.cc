@@ -76,15 +76,8 @@ Result<Decoder> Decoder::parse(const json::value* from) {
 Result<Decoder::Step> Decoder::parse_step(const std::string& type, const json::object& from) {
   Step step;
   if (type == "Replace") {
-    const json::value* pattern = json::find(from, "pattern");
-    if (pattern == nullptr || !pattern->is_object()) {
-      return fail(ErrorCode::kInvalid, "'pattern' must be an object");
-    }
-    const json::object& object = pattern->get_object();
-    const bool is_regex = json::find(object, "Regex") != nullptr;
-    TRY(const std::string text, json::get_string(object, is_regex ? "Regex" : "String"));
-    TRY(Regex regex, is_regex ? Regex::compile(text) : Regex::literal(text));
-    step.pattern = std::make_shared<const Regex>(std::move(regex));
+    TRY(PatternMember pattern, pattern_of(from));
+    step.pattern = std::make_shared<const Regex>(std::move(pattern.regex));
     TRY(step.text, json::get_string(from, "content"));
     const double growth = replacement_growth(*step.pattern, step.text);
     if (growth > kMaxDecodedGrowth) {

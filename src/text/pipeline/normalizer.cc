@@ -239,16 +239,9 @@ class NormalizerSequence final : public Normalizer {
 };
 
 Result<std::unique_ptr<Normalizer>> parse_replace(const json::object& from) {
-  const json::value* pattern = json::find(from, "pattern");
-  if (pattern == nullptr || !pattern->is_object()) {
-    return fail(ErrorCode::kInvalid, "'pattern' must be an object");
-  }
+  TRY(PatternMember pattern, pattern_of(from));
   TRY(std::string content, json::get_string(from, "content"));
-  const json::object& object = pattern->get_object();
-  const bool is_regex = json::find(object, "Regex") != nullptr;
-  TRY(const std::string text, json::get_string(object, is_regex ? "Regex" : "String"));
-  TRY(Regex regex, is_regex ? Regex::compile(text) : Regex::literal(text));
-  return std::make_unique<Replace>(std::move(regex), is_regex ? 0 : text.size(),
+  return std::make_unique<Replace>(std::move(pattern.regex), pattern.literal_bytes,
                                    std::move(content));
 }
 

@@ -293,26 +293,11 @@ Result<Behavior> parse_behavior(const json::object& from) {
   return fail(ErrorCode::kInvalid, "behavior \"{}\" is not known", name);
 }
 
-// {"Regex": "..."} or {"String": "..."}.
-Result<Regex> parse_pattern(const json::object& from) {
-  const json::value* pattern = json::find(from, "pattern");
-  if (pattern == nullptr || !pattern->is_object()) {
-    return fail(ErrorCode::kInvalid, "'pattern' must be an object");
-  }
-  const json::object& object = pattern->get_object();
-  if (json::find(object, "Regex")) {
-    TRY(const std::string regex, json::get_string(object, "Regex"));
-    return Regex::compile(regex);
-  }
-  TRY(const std::string text, json::get_string(object, "String"));
-  return Regex::literal(text);
-}
-
 Result<std::unique_ptr<PreTokenizer>> parse_split(const json::object& from) {
-  TRY(Regex pattern, parse_pattern(from));
+  TRY(PatternMember pattern, pattern_of(from));
   TRY(const Behavior behavior, parse_behavior(from));
   TRY(const bool invert, json::get_bool(from, "invert"));
-  return std::make_unique<Split>(std::move(pattern), behavior, invert);
+  return std::make_unique<Split>(std::move(pattern.regex), behavior, invert);
 }
 
 Result<std::unique_ptr<PreTokenizer>> parse_byte_level(const json::object& from, bool keep_bytes) {

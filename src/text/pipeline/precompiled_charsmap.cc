@@ -2,9 +2,9 @@
 
 #include <utf8proc.h>
 
-#include <array>
 #include <cstring>
 
+#include "base/text/base64.h"
 #include "text/unicode/unicode.h"
 
 namespace saccade {
@@ -12,33 +12,6 @@ namespace {
 
 constexpr std::size_t kLongestGrapheme = 5;  // bytes; longer ones are looked at by character
 constexpr std::size_t kLongestReplacement = 4096;
-
-Result<std::string> decode_base64(std::string_view text) {
-  static const std::array<int, 256> values = [] {
-    std::array<int, 256> table{};
-    table.fill(-1);
-    constexpr std::string_view kDigits =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (std::size_t i = 0; i < kDigits.size(); ++i)
-      table[static_cast<unsigned char>(kDigits[i])] = static_cast<int>(i);
-    return table;
-  }();
-  while (text.ends_with('=')) text.remove_suffix(1);
-  std::string bytes;
-  bytes.reserve(text.size() / 4 * 3 + 3);
-  std::uint32_t held = 0;
-  int bits = 0;
-  for (const char c : text) {
-    const int value = values[static_cast<unsigned char>(c)];
-    if (value < 0) return fail(ErrorCode::kInvalid, "the charsmap is not base 64");
-    held = held << 6 | static_cast<std::uint32_t>(value);
-    bits += 6;
-    if (bits < 8) continue;
-    bits -= 8;
-    bytes += static_cast<char>(static_cast<unsigned char>(held >> bits & 0xFF));
-  }
-  return bytes;
-}
 
 // The fields of a darts-clone unit.
 bool has_leaf(std::uint32_t unit) { return (unit >> 8 & 1) != 0; }
@@ -49,7 +22,7 @@ std::uint32_t offset_of(std::uint32_t unit) { return unit >> 10 << ((unit & 0x20
 }  // namespace
 
 Result<PrecompiledCharsmap> PrecompiledCharsmap::parse(std::string_view base64) {
-  TRY(const std::string bytes, decode_base64(base64));
+  TRY(const std::string bytes, base64_decode_forgiving(base64));
   std::uint32_t trie_bytes = 0;
   if (bytes.size() < sizeof(trie_bytes))
     return fail(ErrorCode::kInvalid, "the charsmap is too short");

@@ -19,4 +19,15 @@ Result<const json::array*> steps_of(const json::object& sequence, std::string_vi
   return &steps->get_array();
 }
 
+Result<PatternMember> pattern_of(const json::object& from) {
+  const json::value* pattern = json::find(from, "pattern");
+  if (pattern == nullptr || !pattern->is_object())
+    return fail(ErrorCode::kInvalid, "'pattern' must be an object");
+  const json::object& object = pattern->get_object();
+  const bool is_regex = json::find(object, "Regex") != nullptr;
+  TRY(const std::string text, json::get_string(object, is_regex ? "Regex" : "String"));
+  TRY(Regex regex, is_regex ? Regex::compile(text) : Regex::literal(text));
+  return PatternMember{std::move(regex), is_regex ? 0 : text.size()};
+}
+
 }  // namespace saccade
