@@ -24,7 +24,7 @@
 
 namespace saccade::cluster {
 
-using CallId = std::uint64_t;  // of one asking, among all requesters; never used twice
+using CallId = std::uint64_t;  // of one attempt, among all requesters; never used twice
 
 // What an order says before its media come.
 struct OrderHead {

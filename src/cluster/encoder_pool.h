@@ -2,7 +2,7 @@
 // image's rows. Decides; asks nobody.
 //
 // Load is counted here, by what has been dispatched, and corrected by what encoders report: a
-// report is old when it comes, one's own asking is not.
+// report is old when it comes, one's own attempt is not.
 //
 // Health: two failures in a row, or a lost connection with images open, and an encoder is on
 // probation: one image at a time, until it has answered three times. Another boot epoch is another
@@ -22,7 +22,7 @@
 
 namespace saccade::cluster {
 
-// How an asking ended.
+// How an attempt ended.
 enum class Outcome : std::uint8_t { kRows, kNeutral, kFailure };
 
 struct PoolSettings {
@@ -66,10 +66,10 @@ class EncoderPool {
   Nanos predicted_finish(int encoder, const Order& order) const;
 
   // --- what is asked of it ---
-  // The stream of the new asking, which is also its place in the order of askings.
+  // The stream of the new attempt, which is also its place in the order of attempts.
   std::uint64_t dispatched(int encoder, const Order& order);
   void accepted(bool cached);
-  // Rows are here, `took` after the asking; the encoder itself needed `within` of that.
+  // Rows are here, `took` after the attempt began; the encoder itself needed `within` of that.
   void delivered(int encoder, const Order& order, Nanos took, Nanos within);
   void ended(int encoder, std::uint64_t stream, Outcome outcome);
   // Nothing has been heard of it for too long.
@@ -116,7 +116,7 @@ class EncoderPool {
   PoolSettings settings_;
   std::vector<Encoder> encoders_;
   std::uint64_t last_stream_ = 0;
-  double hit_rate_ = 0;  // of accepted askings, those whose rows were there already; as of late
+  double hit_rate_ = 0;  // of accepted attempts, those whose rows were there already; as of late
 };
 
 std::string_view name_of(EncoderPool::State state);

@@ -6,7 +6,7 @@
 //             |         |            |
 //             +---------+------------+--> the next candidate, beside it or instead of it
 //
-// An asking (attempt) is known by encoder, the encoder's boot epoch and a stream number that is
+// An attempt is known by encoder, the encoder's boot epoch and a stream number that is
 // never used again. An answer to any other is stale: counted, and dropped. Several attempts of an
 // item may run at once; the first that has its rows ends the others. When one of those was complete
 // too, the two digests are compared: unequal rows are a fault of somebody, and the encoder is not
@@ -73,7 +73,7 @@ struct ItemSettings {
   bool fallback = true;                                // encodes here when encoders fail
   std::size_t receive_bytes = std::size_t{256} << 20;  // of rows on their way
   double verify_share = 0;                             // of remote items that are encoded here too
-  Nanos accept_time = 2 * kSecond;                     // from asking to being accepted
+  Nanos accept_time = 2 * kSecond;                     // from the attempt to its acceptance
   Nanos progress_time = 2 * kSecond;   // between chunks, and between an encoder's reports
   Nanos least_patience = 2 * kSecond;  // before an accepted item is called late
   double patience = 3;                 // times what was predicted
@@ -111,7 +111,7 @@ struct ItemStats {
   std::uint64_t stale = 0;       // answers to what nobody asks any more
   std::uint64_t mismatches = 0;  // rows of one image that differ
   std::uint64_t hedges = 0;      // second attempts beside one that was late
-  std::uint64_t away = 0;        // askings of another encoder than where the image belongs
+  std::uint64_t away = 0;        // attempts at another encoder than where the image belongs
   std::uint64_t hedge_wins = 0;  // of them, those that were first
   std::uint64_t verified = 0;
 };

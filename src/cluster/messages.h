@@ -65,8 +65,8 @@ struct Order {
   std::size_t bytes() const { return static_cast<std::size_t>(rows) * row_bytes; }
 };
 
-// One asking of one encoder. All three are in every message; an answer that differs in one is from
-// another time.
+// One attempt: an encode that one encoder is asked for. All three are in every message; an answer
+// that differs in one is from another time.
 struct AttemptId {
   int encoder = 0;           // of the requester's list
   std::uint64_t epoch = 0;   // of the encoder asked

@@ -21,7 +21,7 @@ ActiveRequest::ActiveRequest(Request request, Sink to, const EngineParts& parts,
            sequence.prompt_tokens(), parts.settings.max_model_len),
       sampler(sequence.request.sampling, sequence.request.prompt->ids, shape.eos,
               seed_of(sequence.request, parts.settings), device),
-      guesses(sequence.request, parts),
+      drafting(sequence.request, parts),
       times(sequence.request.times) {
   if (sequence.request.sampling.grammar)
     guide = std::make_shared<GuidedSequence>(sequence.request.sampling.grammar);

@@ -31,7 +31,7 @@ struct ActiveRequest {
   StopChecker stop;
   SamplerState sampler;
   std::shared_ptr<GuidedSequence> guide;  // null: free text
-  GuessRecord guesses;
+  DraftingState drafting;
   std::vector<TokenLogprob> prompt_logprobs;  // so far; until the first token
   bool unscorable = false;                    // logits of the prompt are not numbers
   RequestTimes times;

@@ -57,7 +57,7 @@ struct EngineSettings {
   // 2: the next step is planned while one runs. 0: 2 where the device computes beside the host,
   // else 1.
   int steps_in_flight = 0;
-  SpeculationSettings speculation;  // tokens guessed ahead
+  SpeculationSettings speculation;  // draft tokens
   // The model that `speculation.draft` names, loaded on the engine's device. Outlives the engine.
   Network* draft = nullptr;
   std::int64_t max_loras = 0;  // adapters of one step; 0: requests have none

@@ -152,7 +152,7 @@ Result<std::int64_t> choose_kv_bytes(const EngineParts& parts, Network& network,
   return chosen;
 }
 
-// The model that guesses; null where none does.
+// Null: no draft model.
 Result<std::unique_ptr<DraftModel>> make_draft(const EngineParts& parts, const ModelShape& shape,
                                                Device& device, const Clock& clock) {
   const EngineSettings& settings = parts.settings;
@@ -162,7 +162,7 @@ Result<std::unique_ptr<DraftModel>> make_draft(const EngineParts& parts, const M
   if (settings.draft == nullptr || settings.speculation.max_tokens == 0) return nullptr;
   DraftPlan plan;
   plan.max_tokens = settings.speculation.max_tokens;
-  plan.max_guessed = std::min(settings.max_sequences, settings.draft_rows());
+  plan.max_drafted = std::min(settings.max_sequences, settings.draft_rows());
   plan.max_sequences = settings.max_sequences;
   plan.length = settings.max_model_len > 0 ? settings.max_model_len : usual_length(shape);
   plan.vocab = shape.vocab;
@@ -184,7 +184,7 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& netwo
 
   if (shape.keeps_state() && parts.settings.speculation.max_tokens > 0)
     return fail(ErrorCode::kUnsupported,
-                "speculation: {} keeps a state, and what guessed tokens wrote into it cannot be "
+                "speculation: {} keeps a state, and what draft tokens wrote into it cannot be "
                 "taken back",
                 shape.family);
 

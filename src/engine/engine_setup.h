@@ -20,7 +20,7 @@ struct EngineParts : EnginePlan {
   std::optional<BatchBuilder> batches;
   std::optional<SamplingLane> sampling;
   std::optional<SamplingLane> scoring;  // of the prompts' own tokens
-  std::unique_ptr<DraftModel> draft;    // null: no model guesses
+  std::unique_ptr<DraftModel> draft;    // null: no draft model
 
   // Rows that give a token in one step.
   std::int64_t sampled_rows() const { return settings.max_sequences + settings.draft_rows(); }

@@ -60,7 +60,7 @@ struct EngineStats {
   std::uint64_t spec_decode_num_drafts = 0;  // of a sequence in a step
   std::uint64_t spec_decode_num_draft_tokens = 0;
   std::uint64_t spec_decode_num_accepted_tokens = 0;
-  // [max_tokens] of them, by their place in the draft; empty where nothing is guessed.
+  // [max_tokens] of them, by their place in the draft; empty where nothing is drafted.
   std::vector<std::uint64_t> spec_decode_num_accepted_tokens_per_pos;
   std::int64_t draft_kv_cache_bytes = 0;  // of a draft model; 0: there is none
   double draft_kv_cache_usage = 0;        // 0 to 1

@@ -109,9 +109,9 @@ StepPlan LocalEngine::plan() {
       scheduler_.plan(pacer_.begin(scheduler_, desk_.encoding(), desk_.stage_seconds()));
   // Before the answers of this step, or of one in flight: who has one no longer counts.
   for (const Sequence* sequence : plan.started) gate_.left_queue(sequence->request.client);
-  for (const EncodeWish& wish : plan.encodes) desk_.want(wish);
+  for (const EncodeRequest& encode : plan.encodes) desk_.want(encode);
   meter_.planned(plan, begun, clock_.now());
-  for (Sequence* sequence : plan.preempted) drafter_.release(requests_.of(*sequence).guesses);
+  for (Sequence* sequence : plan.preempted) drafter_.release(requests_.of(*sequence).drafting);
   for (const KvCopy& copy : plan.copies) parts_.pool->copy(device_.lane(Lane::kStep), copy);
   return plan;
 }
@@ -135,7 +135,7 @@ void LocalEngine::settle() {
   meter_.settled(step);
   pacer_.forwarded(step.plan, step.seconds);
   deliver(step.plan, answered, clock_.now());
-  drafter_.guess();
+  drafter_.propose();
   requests_.forget_settled();
 }
 
@@ -210,7 +210,7 @@ void LocalEngine::deliver(const StepPlan& plan, Answered& answered, Nanos now) {
       continue;
     }
     if (of.guide) masks_.ask(of.guide);
-    drafter_.follow(sequence, of.guesses);
+    drafter_.follow(sequence, of.drafting);
   }
   masks_.start();
 }
@@ -228,7 +228,7 @@ void LocalEngine::count_end(ActiveRequest& of, FinishReason how, Nanos now) {
   if (scheduler_.waiting() != waited) gate_.left_queue(of.sequence.request.client);
   gate_.ended();
   meter_.finished(of, how, now);
-  drafter_.release(of.guesses);
+  drafter_.release(of.drafting);
 }
 
 // An end that no step brings.

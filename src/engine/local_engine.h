@@ -6,7 +6,7 @@
 //   the engine's      Scheduler      decides who computes what in the next step; pure
 //   thread            StepRunner     launches that on the device, and settles it
 //                     ImageDesk      images, from wanted to rows that the model reads
-//                     Drafter        tokens guessed ahead
+//                     Drafter        draft tokens
 //                     ActiveRequests answers under way
 //
 // The gate, the meter and what the desk's threads hand over each have a mutex of their own, held

@@ -19,7 +19,7 @@ Tokens text_of(Choices& choices, std::int64_t length) {
 DraftPlan plan_of(std::int64_t max_tokens = 4) {
   DraftPlan plan;
   plan.max_tokens = max_tokens;
-  plan.max_guessed = 8;
+  plan.max_drafted = 8;
   plan.max_sequences = 8;
   plan.length = 2000;
   plan.vocab = 64;
@@ -53,7 +53,7 @@ class Draft {
     ask.tokens = tokens;
     ask.count = count;
     ask.compare_from = compare_from;
-    model_->guess({&ask, 1});
+    model_->propose({&ask, 1});
     return ask;
   }
 
@@ -92,7 +92,7 @@ TEST(DraftModel, GuessesWhatTheModelSays) {
     const auto count = choices.between(1, 4);
     const DraftModel::Ask ask = draft.ask(reader, prompt, count);
     EXPECT_TRUE(ask.read);
-    EXPECT_EQ(ask.guess, said(prompt, count));
+    EXPECT_EQ(ask.draft, said(prompt, count));
     draft->release(reader);
   }
   EXPECT_EQ(draft->usage(), 0);
@@ -106,19 +106,20 @@ TEST(DraftModel, WhatDidNotComeIsTakenBack) {
   Draft fresh;
   DraftReader reader;
   Tokens tokens = text_of(choices, 9);
-  Tokens guess;
+  Tokens proposed;
   for (int round = 0; round < 60; ++round) {
     const auto hits =
-        static_cast<std::size_t>(choices.pick(static_cast<std::int64_t>(guess.size()) + 1));
-    tokens.insert(tokens.end(), guess.begin(), guess.begin() + static_cast<std::ptrdiff_t>(hits));
+        static_cast<std::size_t>(choices.pick(static_cast<std::int64_t>(proposed.size()) + 1));
+    tokens.insert(tokens.end(), proposed.begin(),
+                  proposed.begin() + static_cast<std::ptrdiff_t>(hits));
     if (hits == 0 || choices.coin()) tokens.push_back(static_cast<TokenId>(choices.between(6, 40)));
     if (round > 0) {
-      EXPECT_LE(reader.unread(tokens), 2) << hits << " of " << guess.size() << " came";
+      EXPECT_LE(reader.unread(tokens), 2) << hits << " of " << proposed.size() << " came";
     }
     const auto count = choices.pick(5);
-    guess = draft.ask(reader, tokens, count).guess;
+    proposed = draft.ask(reader, tokens, count).draft;
     DraftReader other;
-    EXPECT_EQ(guess, fresh.ask(other, tokens, count).guess);
+    EXPECT_EQ(proposed, fresh.ask(other, tokens, count).draft);
     fresh->release(other);
   }
 }
@@ -162,12 +163,12 @@ TEST(DraftModel, ReadsLongTextsInParts) {
     std::vector<DraftModel::Ask> asks(2);
     asks[0] = {.reader = &reader, .tokens = text, .count = 2};
     asks[1] = {.reader = &other, .tokens = shorter, .count = 2};
-    draft->guess(asks);
+    draft->propose(asks);
     EXPECT_EQ(asks[0].read, part >= 2) << part;
-    EXPECT_EQ(asks[0].guess.size(), part >= 2 ? 2u : 0u) << part;
-    EXPECT_EQ(asks[1].guess, said(shorter, 2)) << part;
+    EXPECT_EQ(asks[0].draft.size(), part >= 2 ? 2u : 0u) << part;
+    EXPECT_EQ(asks[1].draft, said(shorter, 2)) << part;
     if (part == 2) {
-      EXPECT_EQ(asks[0].guess, said(text, 2));
+      EXPECT_EQ(asks[0].draft, said(text, 2));
     }
   }
   EXPECT_EQ(draft.network().largest_batch(), DraftModel::kMaxRows);
@@ -182,22 +183,22 @@ TEST(DraftModel, WhoFindsNoPagesIsNotGuessed) {
   const Tokens second = text_of(choices, 30);
   DraftReader a;
   DraftReader b;
-  EXPECT_EQ(draft.ask(a, first, 2).guess.size(), 2u);  // 5 pages
+  EXPECT_EQ(draft.ask(a, first, 2).draft.size(), 2u);  // 5 pages
   EXPECT_EQ(draft->usage(), 0.5);
   const DraftModel::Ask refused = draft.ask(b, second, 2);  // would take 8
   EXPECT_FALSE(refused.read);
-  EXPECT_TRUE(refused.guess.empty());
+  EXPECT_TRUE(refused.draft.empty());
   EXPECT_EQ(draft->usage(), 0.5);
   draft->release(a);
   EXPECT_EQ(draft->usage(), 0);
-  EXPECT_EQ(draft.ask(b, second, 2).guess, said(second, 2));
-  EXPECT_EQ(draft.ask(a, Tokens(first.begin(), first.begin() + 6), 2).guess.size(), 2u);
+  EXPECT_EQ(draft.ask(b, second, 2).draft, said(second, 2));
+  EXPECT_EQ(draft.ask(a, Tokens(first.begin(), first.begin() + 6), 2).draft.size(), 2u);
   // It grows beyond what there is: its pages go to others.
   EXPECT_EQ(draft->usage(), 1);
-  EXPECT_TRUE(draft.ask(a, first, 2).guess.empty());
+  EXPECT_TRUE(draft.ask(a, first, 2).draft.empty());
   EXPECT_EQ(draft->usage(), 0.8);
   draft->release(b);
-  EXPECT_EQ(draft.ask(a, first, 2).guess, said(first, 2));
+  EXPECT_EQ(draft.ask(a, first, 2).draft, said(first, 2));
 }
 
 TEST(DraftModel, ATokenThatTheModelHasNotEndsTheGuess) {
@@ -212,9 +213,9 @@ TEST(DraftModel, ATokenThatTheModelHasNotEndsTheGuess) {
     expected.erase(std::ranges::find_if(expected, [](TokenId id) { return id >= 30; }),
                    expected.end());
     DraftReader reader;
-    const Tokens guess = draft.ask(reader, prompt, 4).guess;
-    EXPECT_EQ(guess, expected);
-    cut += guess.size() < 4 ? 1 : 0;
+    const Tokens proposed = draft.ask(reader, prompt, 4).draft;
+    EXPECT_EQ(proposed, expected);
+    cut += proposed.size() < 4 ? 1 : 0;
     draft->release(reader);
   }
   EXPECT_GT(cut, 0);

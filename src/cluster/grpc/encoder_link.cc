@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 #include "cluster/grpc/credentials.h"
-#include "cluster/grpc/encode_asking.h"
+#include "cluster/grpc/encode_attempt.h"
 #include "embedding_exchange.grpc.pb.h"
 
 namespace saccade::cluster {
@@ -72,7 +72,7 @@ struct HelloCall {
   v1::HelloReply reply;
 };
 
-class GrpcLink final : public RunningLink, public AskingHost {
+class GrpcLink final : public RunningLink, public AttemptHost {
  public:
   GrpcLink(const GrpcLinkSettings& settings, const Clock& clock, EventThread& thread,
            std::function<ItemTable&()> table);
@@ -114,10 +114,10 @@ class GrpcLink final : public RunningLink, public AskingHost {
 
   std::mutex mutex_;
   std::condition_variable idle_;
-  std::map<AttemptId, EncodeAsking*> askings_;  // guarded by mutex_
-  std::map<HelloCall*, int> greetings_;         // guarded by mutex_
-  int under_way_ = 0;                           // guarded by mutex_: calls of all kinds
-  bool stopping_ = false;                       // guarded by mutex_
+  std::map<AttemptId, EncodeAttempt*> attempts_;  // guarded by mutex_
+  std::map<HelloCall*, int> greetings_;           // guarded by mutex_
+  int under_way_ = 0;                             // guarded by mutex_: calls of all kinds
+  bool stopping_ = false;                         // guarded by mutex_
 };
 
 void WatchReader::OnReadDone(bool ok) {
@@ -289,7 +289,7 @@ void GrpcLink::retry(int encoder, const std::string& why) {
   peer.retry = std::min(2 * peer.retry, settings_.max_retry);
 }
 
-// --- asking ---
+// --- attempts ---
 
 void GrpcLink::ask(const AttemptId& id, const Order& order, Nanos left) {
   Peer& peer = peers_[static_cast<std::size_t>(id.encoder)];
@@ -309,36 +309,36 @@ void GrpcLink::ask(const AttemptId& id, const Order& order, Nanos left) {
       std::min<Nanos>((left + kMillisecond - 1) / kMillisecond, 0xffff'ffff)));
   ask.set_proof(proof(settings_.access.key, {"ask", peer.nonce, settings_.self.node,
                                              bytes_of(id.stream), text_of(order.name)}));
-  auto* const asking =
-      new EncodeAsking(*this, id, std::move(ask), order.media, order.bytes(), order.name);
+  auto* const attempt =
+      new EncodeAttempt(*this, id, std::move(ask), order.media, order.bytes(), order.name);
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) {
-      delete asking;
+      delete attempt;
       return;
     }
     ++under_way_;
-    askings_[id] = asking;
+    attempts_[id] = attempt;
   }
-  if (left > 0) asking->context().set_deadline(after(left));
-  asking->begin(*peer.stub);
+  if (left > 0) attempt->context().set_deadline(after(left));
+  attempt->begin(*peer.stub);
 }
 
 void GrpcLink::receive(const AttemptId& id, std::shared_ptr<RowPages> into) {
   const std::lock_guard lock(mutex_);
-  const auto found = askings_.find(id);
-  if (found != askings_.end()) found->second->receive(std::move(into));
+  const auto found = attempts_.find(id);
+  if (found != attempts_.end()) found->second->receive(std::move(into));
 }
 
 void GrpcLink::cancel(const AttemptId& id) {
   const std::lock_guard lock(mutex_);
-  const auto found = askings_.find(id);
-  if (found != askings_.end()) found->second->cancel();
+  const auto found = attempts_.find(id);
+  if (found != attempts_.end()) found->second->cancel();
 }
 
 void GrpcLink::ended(const AttemptId& id) {
   const std::lock_guard lock(mutex_);
-  askings_.erase(id);
+  attempts_.erase(id);
 }
 
 void GrpcLink::leave() {
@@ -349,7 +349,7 @@ void GrpcLink::leave() {
 void GrpcLink::stop() {
   std::unique_lock lock(mutex_);
   stopping_ = true;
-  for (const auto& [id, asking] : askings_) asking->cancel();
+  for (const auto& [id, attempt] : attempts_) attempt->cancel();
   for (const auto& [call, encoder] : greetings_) call->context.TryCancel();
   for (Peer& peer : peers_)
     if (peer.watch != nullptr) peer.watch->cancel();

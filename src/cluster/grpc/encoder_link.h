@@ -1,4 +1,4 @@
-// The gRPC way to encoders: keeps a connection to each, and carries askings and rows.
+// The gRPC way to encoders: keeps a connection to each, and carries attempts and rows.
 #pragma once
 
 #include <functional>

@@ -191,7 +191,7 @@ void Scheduler::plan_running(Budget& budget, StepPlan& plan) {
     }
     if (sequence.length() >= sequence.max_length)
       continue;  // it ends when the last step is settled
-    // What may come next depends on the token that is being sampled, or what is guessed to.
+    // What may come next depends on the token that is being sampled, or what its draft is.
     const bool waits = sequence.request.sampling.looks_back() || !sequence.draft->tokens.empty() ||
                        sequence.draft->awaited;
     if (sequence.progress->unknown > 0 && waits) continue;
@@ -289,7 +289,7 @@ void Scheduler::push_rows(Sequence& sequence, std::int64_t count, Budget& budget
 
 // --- drafts ---
 
-// How many guessed tokens may be computed behind the last known one: none that would be past the
+// How many draft tokens may be computed behind the last known one: none that would be past the
 // end, and none by other angles than a sequence of their length has.
 std::int64_t Scheduler::max_drafted(const Sequence& sequence) const {
   auto most = std::min(static_cast<std::int64_t>(sequence.draft->tokens.size()),
@@ -477,7 +477,7 @@ void Scheduler::settle(const PlannedRows& rows, std::span<const TokenId> sampled
   --progress.unknown;
   progress.tokens.insert(progress.tokens.end(), sampled.begin(), sampled.end());
   if (!sequence.kv.admitted()) return;
-  // Rows of guesses that came have their keys and values in place: they were the tokens.
+  // Rows of draft tokens that came have their keys and values in place: they were the tokens.
   const std::int64_t end = rows.end() + count - 1;
   if (count > 1) {
     kv_.commit(sequence.kv, sequence.content(), end);

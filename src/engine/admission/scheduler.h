@@ -16,9 +16,9 @@
 //      waiting, in its old place: it is computed again, by other angles, from its first token on.
 //   5. A sequence at its greatest length has no more rows planned, and one that waits to be
 //      computed again does so until its last token is known.
-//   6. Guessed tokens (Sequence::draft) take what everybody else has left of the budget and of the
+//   6. Draft tokens (Sequence::draft) take what everybody else has left of the budget and of the
 //      pages, and preempt nobody. What they are depends on the last token: a sequence that has some
-//      is not planned ahead, nor is one that waits for its guesses.
+//      is not planned ahead, nor is one that waits for its draft.
 //   7. Clients that have work share the places and the order of the waiting (fair_queue.h). Where
 //      all places are taken, or no pages are free for who is next, clients above their share give
 //      way to those that wait below theirs.

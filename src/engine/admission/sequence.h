@@ -75,11 +75,11 @@ struct SequenceStanding {
   int preemptions = 0;
 };
 
-// Guessed to follow its tokens. A step that knows the token before them may compute them too; those
-// that sampling confirms have come, the others never were.
+// Draft tokens, to follow its own. A step that knows the token before them may compute them too;
+// those that sampling confirms are accepted, the others never were.
 struct SequenceDraft {
   std::vector<TokenId> tokens;
-  // What follows its last token is guessed once that is known: it is not planned ahead.
+  // What follows its last token is drafted once that is known: it is not planned ahead.
   bool awaited = false;
 };
 

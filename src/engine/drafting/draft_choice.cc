@@ -5,25 +5,25 @@
 namespace saccade {
 namespace {
 
-// Of the price: guessing that has stopped begins above it.
+// Of the price: drafting that has stopped begins above it.
 constexpr double kModelBegins = 1.5;
 
 }  // namespace
 
-void DraftRecord::came(std::span<const TokenId> tokens, GuessRate* all) {
+void DraftRecord::came(std::span<const TokenId> tokens, AcceptanceRate* all) {
   const auto came = tokens.subspan(std::min(static_cast<std::size_t>(known_), tokens.size()));
   known_ = static_cast<std::int64_t>(tokens.size());
   saved_ += kReadingShare * static_cast<double>(came.size());
-  const std::size_t count = std::min(came.size(), guess_.size());
+  const std::size_t count = std::min(came.size(), draft_.size());
   for (std::size_t i = 0; i < count; ++i) {
-    const bool hit = came[i] == guess_[i];
+    const bool hit = came[i] == draft_[i];
     observe(hit, all);
     if (!hit) break;
   }
-  if (!came.empty()) guess_.clear();
+  if (!came.empty()) draft_.clear();
 }
 
-void DraftRecord::observe(bool hit, GuessRate* all) {
+void DraftRecord::observe(bool hit, AcceptanceRate* all) {
   rate_.observe(hit);
   if (all != nullptr) all->observe(hit);
 }

@@ -32,7 +32,7 @@ TEST(DraftChoice, SequencesShareTheDraftsStep) {
   const DraftPrices prices = {.row = 0.1, .step = 0.6, .sequence = 0.02};
   EXPECT_EQ(choose({{0.6, 8}}, prices), Counts{0});
   EXPECT_EQ(choose(Candidates(4, {0.6, 8}), prices), (Counts{2, 2, 2, 2}));
-  // Those whose guesses fail have no part in it.
+  // Those whose drafts fail have no part in it.
   EXPECT_EQ(choose({{0.6, 8}, {0.05, 8}, {0.6, 8}, {0.6, 8}, {0.6, 8}}, prices),
             (Counts{2, 0, 2, 2, 2}));
   // One whose row costs as much as a token never has.
@@ -57,31 +57,31 @@ TEST(DraftChoice, BeginsLaterThanItStops) {
   EXPECT_FALSE(begins(0.59));
   EXPECT_TRUE(begins(0.61));
   EXPECT_TRUE(begins(0.45));
-  // Nobody to guess for is no reason to stop.
+  // Nobody to draft for is no reason to stop.
   choice.choose(Candidates{{0.9, 0}}, prices);
   choice.choose({}, prices);
   EXPECT_TRUE(begins(0.45));
 }
 
 TEST(DraftRecord, ComparesUpToTheFirstThatIsWrong) {
-  GuessRate all(1.0 / 64);
+  AcceptanceRate all(1.0 / 64);
   DraftRecord record(0.5, 2);
   Tokens tokens = {1, 2};
   record.came(tokens, &all);
-  record.guessed(Tokens{3, 4, 5});
+  record.proposed(Tokens{3, 4, 5});
   tokens.insert(tokens.end(), {3, 9});
   record.came(tokens, &all);  // a hit, then a miss; the third says nothing
   const double expected = (0.5 + 0.5 / 8) * (1 - 1.0 / 8);
   EXPECT_NEAR(record.rate(), expected, 1e-12);
   EXPECT_NEAR(all.rate(), (0.5 + 0.5 / 64) * (1 - 1.0 / 64), 1e-12);
-  // What was guessed once is compared once.
+  // What was drafted once is compared once.
   tokens.push_back(5);
   record.came(tokens, &all);
   EXPECT_NEAR(record.rate(), expected, 1e-12);
 }
 
 TEST(DraftRecord, ReadsAlongForAFiftiethOfWhatComes) {
-  GuessRate all(1.0 / 64);
+  AcceptanceRate all(1.0 / 64);
   DraftRecord record(0.1, 0);
   Tokens tokens;
   double spent = 0;
@@ -107,11 +107,11 @@ TEST(DraftRecord, ReadsAlongForAFiftiethOfWhatComes) {
   EXPECT_FALSE(record.reads(kPrice));
 }
 
-// A sequence alone whose guesses come true at random: what a model of time says that it gives,
-// against the best fixed number of guesses.
+// A sequence alone whose draft tokens are accepted at random: what a model of time says that it
+// gives, against the best fixed number of draft tokens.
 double tokens_a_step(double truth, const DraftPrices& prices, std::int64_t fixed) {
   Rng rng(7);
-  GuessRate all(1.0 / 64);
+  AcceptanceRate all(1.0 / 64);
   DraftRecord record(0.5, 0);
   DraftChoice choice(8, 64);
   Tokens tokens;
@@ -120,9 +120,9 @@ double tokens_a_step(double truth, const DraftPrices& prices, std::int64_t fixed
     record.came(tokens, &all);
     const std::int64_t count =
         fixed >= 0 ? fixed : choice.choose(Candidates{{record.rate(), 8}}, prices)[0];
-    Tokens guess;
+    Tokens draft;
     if (count > 0) {
-      guess.assign(static_cast<std::size_t>(count), 1);
+      draft.assign(static_cast<std::size_t>(count), 1);
       record.has_read();
       time += prices.step * static_cast<double>(count);
     } else if (fixed < 0 && record.reads(prices.step)) {
@@ -131,7 +131,7 @@ double tokens_a_step(double truth, const DraftPrices& prices, std::int64_t fixed
       // The last few tokens say how often it would have been right.
       for (int i = 0; i < 8; ++i) record.observe(rng.uniform() < truth, &all);
     }
-    record.guessed(guess);
+    record.proposed(draft);
     time += 1 + prices.row * static_cast<double>(count);
     std::int64_t came = 0;
     while (came < count && rng.uniform() < truth) ++came;

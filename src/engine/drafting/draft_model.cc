@@ -13,19 +13,19 @@ namespace {
 
 constexpr std::int64_t kShareOfFree = 8;               // its pool is at most one part of so many
 constexpr std::int64_t kFree = std::int64_t{1} << 30;  // bytes, assumed when it cannot be told
-// Rows of a sequence that is up to date: the last token, and the last guess before it.
+// Rows of a sequence that is up to date: the last token, and the last draft token before it.
 constexpr std::int64_t kUpToDate = 2;
 
 std::int64_t size_of_text(std::span<const TokenId> tokens) { return std::ssize(tokens); }
 
 }  // namespace
 
-// Guesses that came have been read; the last token's row is computed always.
+// Draft tokens that came have been read; the last token's row is computed always.
 std::int64_t DraftReader::unread(std::span<const TokenId> tokens) const {
   const std::int64_t last = size_of_text(tokens) - 1;
   std::int64_t read = std::min(read_, last);
-  for (const TokenId guess : ahead_) {
-    if (read >= last || tokens[static_cast<std::size_t>(read)] != guess) break;
+  for (const TokenId token : ahead_) {
+    if (read >= last || tokens[static_cast<std::size_t>(read)] != token) break;
     ++read;
   }
   return last + 1 - read;
@@ -35,7 +35,7 @@ DraftModel::DraftModel(const DraftPlan& plan, Network& network, Device& device, 
     : network_(network),
       device_(device),
       clock_(clock),
-      max_guessed_(plan.max_guessed),
+      max_drafted_(plan.max_drafted),
       vocab_(plan.vocab),
       block_tokens_(plan.block_tokens),
       length_(plan.length) {
@@ -60,7 +60,7 @@ Result<std::unique_ptr<DraftModel>> DraftModel::create(const DraftPlan& plan,
   log::info(
       "draft model: {}, {:.2f} GiB of weights, {:.2f} GiB of keys and values, which hold {} "
       "tokens; "
-      "texts of up to {} are guessed",
+      "texts of up to {} get drafts",
       shape.family, gibibytes(static_cast<std::int64_t>(shape.weight_bytes)),
       gibibytes(made->pool_bytes_), made->pages_ * made->block_tokens_, length);
   return made;
@@ -68,7 +68,7 @@ Result<std::unique_ptr<DraftModel>> DraftModel::create(const DraftPlan& plan,
 
 Result<void> DraftModel::allocate(const DraftSettings& settings, const DraftPlan& plan) {
   const ModelShape& shape = network_.shape();
-  const std::int64_t logit_rows = max_guessed_ + kMaxCompared;
+  const std::int64_t logit_rows = max_drafted_ + kMaxCompared;
   TRY_DO(network_.reserve(device_, {.rows = kMaxRows,
                                     .sequences = std::min(plan.max_sequences, kMaxRows),
                                     .logit_rows = logit_rows,
@@ -103,7 +103,7 @@ Result<void> DraftModel::allocate(const DraftSettings& settings, const DraftPlan
 Result<void> DraftModel::check_shape(const ModelShape& shape) {
   if (shape.keeps_state())
     return fail(ErrorCode::kUnsupported,
-                "{} keeps a state, and what wrong guesses wrote into it cannot be taken back",
+                "{} keeps a state, and what rejected tokens wrote into it cannot be taken back",
                 shape.family);
   if (shape.cross_attends())
     return fail(ErrorCode::kUnsupported,
@@ -152,17 +152,17 @@ bool DraftModel::make_room(Ask& ask) {
   return true;
 }
 
-void DraftModel::guess(std::span<Ask> asks) {
+void DraftModel::propose(std::span<Ask> asks) {
   steps_.clear();
   plan_reading(asks);
   if (parts_.empty()) return;
   stream().record().synchronize();  // the times are of what follows
   const Nanos begun = clock_.now();
   read_tokens();
-  const auto guesses_more = [&](const Part& part) {
+  const auto drafts_more = [&](const Part& part) {
     return part.slot >= 0 && part.ask->count > std::ssize(steps_);
   };
-  while (std::ranges::any_of(parts_, guesses_more)) read_guesses(std::ssize(steps_));
+  while (std::ranges::any_of(parts_, drafts_more)) read_drafts(std::ssize(steps_));
   settle(begun);
 }
 
@@ -188,13 +188,13 @@ void DraftModel::plan_reading(std::span<Ask> asks) {
     reader.read_ = end;
     reader.ahead_.clear();
     ask->read = end == size;
-    // The row of a token gives a guess of the next.
+    // The row of a token proposes the next.
     part.compare_end = std::min(end + 1, size);
     part.compare_begin =
         std::max({ask->compare_from, part.begin + 1, part.compare_end - comparing});
     part.compare_begin = std::min(part.compare_begin, part.compare_end);
     comparing -= part.compare_end - part.compare_begin;
-    if (ask->read && ask->count > 0 && slots < max_guessed_) part.slot = slots++;
+    if (ask->read && ask->count > 0 && slots < max_drafted_) part.slot = slots++;
   }
 }
 
@@ -253,7 +253,7 @@ void DraftModel::read_tokens() {
 }
 
 // The token that each has been given last, `before` of which there are: nobody knows it yet.
-void DraftModel::read_guesses(std::int64_t before) {
+void DraftModel::read_drafts(std::int64_t before) {
   begin_step();
   for (const Part& part : parts_) {
     if (part.slot < 0 || part.ask->count <= before) continue;
@@ -299,15 +299,15 @@ void DraftModel::settle(Nanos begun) {
       }
       if (part.slot < 0 || part.ask->count <= static_cast<std::int64_t>(before)) continue;
       const Sampled& at = sampled[next++];
-      // What follows no token of the model is no guess either.
+      // A token that the model does not have ends the draft.
       part.cut = part.cut || at.failed || at.token >= vocab_;
-      if (!part.cut) part.ask->guess.push_back(at.token);
+      if (!part.cut) part.ask->draft.push_back(at.token);
     }
   }
   for (const Part& part : parts_) {
     if (part.slot < 0) continue;
     std::vector<TokenId>& ahead = part.ask->reader->ahead_;
-    ahead = part.ask->guess;
+    ahead = part.ask->draft;
     if (std::ssize(ahead) == part.ask->count) ahead.pop_back();  // its row was not computed
   }
 }

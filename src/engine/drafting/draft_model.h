@@ -1,11 +1,11 @@
-// A second, smaller model that guesses how texts go on: greedily, the next tokens of several
-// sequences at once, one step of its own for each further token. Wrong guesses cost time and
+// A second, smaller model that drafts how texts go on: greedily, the next tokens of several
+// sequences at once, one step of its own for each further token. Rejected tokens cost time and
 // nothing else.
 //
 // It reads texts alone: tokens of images are tokens like others to it, at the positions that text
 // has, and no adapter is applied. Its keys and values lie in a pool of its own, in pages of one
 // size, which a sequence has from its first reading on until it is let go of. What was read of
-// guesses that did not come is written over.
+// draft tokens that did not come is written over.
 #pragma once
 
 #include <cstdint>
@@ -34,16 +34,16 @@ class DraftReader {
   friend class DraftModel;
   std::vector<std::int32_t> pages_;
   std::int64_t read_ = 0;       // tokens
-  std::vector<TokenId> ahead_;  // guesses that were read behind them
+  std::vector<TokenId> ahead_;  // draft tokens that were read behind them
 };
 
 // What the engine's settings come to for it.
 struct DraftPlan {
-  std::int64_t max_tokens = 0;     // guessed for a sequence at once
-  std::int64_t max_guessed = 0;    // sequences
+  std::int64_t max_tokens = 0;     // drafted for a sequence at once
+  std::int64_t max_drafted = 0;    // sequences
   std::int64_t max_sequences = 0;  // that are read at once
   std::int64_t length = 0;         // longest sequence of the model, tokens
-  std::int64_t vocab = 0;          // of the model: other tokens are no guesses
+  std::int64_t vocab = 0;          // of the model: other tokens end a draft
   std::int64_t block_tokens = 16;  // a page
 };
 
@@ -53,7 +53,7 @@ class DraftModel {
   // Rows of one step of its own, so that reading a long text lets others wait for no longer than
   // that.
   static constexpr std::int64_t kMaxRows = 256;
-  // Of them, those whose guess is compared with the token that came.
+  // Of them, those whose proposal is compared with the token that came.
   static constexpr std::int64_t kMaxCompared = 16;
 
   // kUnsupported: a network whose state cannot be taken back, or that attends to images across.
@@ -68,21 +68,21 @@ class DraftModel {
   struct Ask {
     DraftReader* reader = nullptr;
     std::span<const TokenId> tokens;  // all that are known
-    std::int64_t count = 0;           // to guess, once all have been read; 0: only read
-    std::int64_t compare_from = 0;    // tokens from there on are compared with guesses of them
+    std::int64_t count = 0;           // to draft, once all have been read; 0: only read
+    std::int64_t compare_from = 0;    // tokens from there on are compared with proposals
     // Results.
-    std::vector<TokenId> guess = {};  // up to `count`
+    std::vector<TokenId> draft = {};  // up to `count`
     std::vector<bool> hits = {};      // of tokens that were compared, in their order
     bool read = false;                // all of `tokens` are
   };
   // Those that have the least to read come first; who finds no rows left has to ask again, and who
   // finds no pages gives back those that it has. Waits for the device. tokens.size() + count: at
   // most length().
-  void guess(std::span<Ask> asks);
+  void propose(std::span<Ask> asks);
   void release(DraftReader& reader);
 
-  std::int64_t length() const { return length_; }  // longest sequence that is guessed, tokens
-  // What a step of its own takes that guesses for so many sequences, and what reading so many
+  std::int64_t length() const { return length_; }  // longest sequence that gets drafts, tokens
+  // What a step of its own takes that drafts for so many sequences, and what reading so many
   // tokens takes; 0 while nothing is known.
   double step_seconds(std::int64_t sequences) const;
   double reading_seconds(std::int64_t tokens) const;
@@ -114,14 +114,14 @@ class DraftModel {
     std::int64_t rows = 0;
     std::int64_t compare_begin = 0;  // tokens
     std::int64_t compare_end = 0;
-    std::int32_t slot = -1;  // of SamplingLane::last_tokens; -1: nothing is guessed
-    bool cut = false;        // the guess goes on no further
+    std::int32_t slot = -1;  // of SamplingLane::last_tokens; -1: nothing is drafted
+    bool cut = false;        // the draft goes on no further
   };
 
   bool make_room(Ask& ask);
   void plan_reading(std::span<Ask> asks);
   void read_tokens();
-  void read_guesses(std::int64_t before);
+  void read_drafts(std::int64_t before);
   void begin_step();
   void add_span(const DraftReader& reader, std::int64_t begin, std::int64_t count);
   void add_logit_row(std::int64_t row, std::int32_t slot);
@@ -132,7 +132,7 @@ class DraftModel {
   Network& network_;
   Device& device_;
   const Clock& clock_;
-  std::int64_t max_guessed_;
+  std::int64_t max_drafted_;
   std::int64_t vocab_;
   std::int64_t block_tokens_;
   std::int64_t length_;
@@ -147,7 +147,7 @@ class DraftModel {
   std::uint64_t tokens_read_ = 0;
   double busy_seconds_ = 0;
 
-  // Of one guess().
+  // Of one propose().
   std::vector<Part> parts_;
   std::vector<Step> steps_;
   // Of one step.

@@ -5,9 +5,9 @@
 
 namespace saccade {
 
-// Under a grammar the mask of a guessed token's follower is not there in time, and rows of a prompt
+// Under a grammar the mask of a draft token's follower is not there in time, and rows of a prompt
 // that is scored are its own.
-GuessRecord::GuessRecord(const Request& request, const EngineParts& parts)
+DraftingState::DraftingState(const Request& request, const EngineParts& parts)
     : allowed(parts.settings.speculation.max_tokens > 0 && !request.sampling.grammar &&
               !request.sampling.prompt_logprobs) {
   if (allowed && !parts.draft) speculator.emplace(parts.settings.speculation);
@@ -20,15 +20,15 @@ Drafter::Drafter(const EngineParts& parts, const Scheduler& scheduler, const Ste
       pacer_(pacer),
       choice_(max_tokens_, parts.settings.draft_rows()) {}
 
-void Drafter::follow(Sequence& sequence, GuessRecord& record) {
+void Drafter::follow(Sequence& sequence, DraftingState& record) {
   if (record.allowed) followed_.push_back({&sequence, &record});
 }
 
-void Drafter::release(GuessRecord& record) {
+void Drafter::release(DraftingState& record) {
   if (model_ != nullptr) model_->release(record.reader);
 }
 
-void Drafter::guess() {
+void Drafter::propose() {
   if (followed_.empty()) return;
   const double price = pacer_.row_price(scheduler_, max_tokens_);
   if (model_ != nullptr) {
@@ -68,7 +68,7 @@ void Drafter::ask_model(double row_price) {
   for (const Followed& of : followed_) candidates.push_back(candidate(of));
   const std::vector<std::int64_t> counts = choice_.choose(candidates, prices(row_price));
   std::vector<DraftModel::Ask> asked;
-  std::vector<Followed> asking;
+  std::vector<Followed> askers;
   for (std::size_t i = 0; i < followed_.size(); ++i) {
     SequenceDraft& draft = followed_[i].sequence->draft.edit();
     draft = {};
@@ -76,21 +76,21 @@ void Drafter::ask_model(double row_price) {
     if (candidates[i].most <= 0 || !asks(followed_[i], counts[i], ask)) continue;
     draft.awaited = counts[i] > 0;
     asked.push_back(std::move(ask));
-    asking.push_back(followed_[i]);
+    askers.push_back(followed_[i]);
   }
-  model_->guess(asked);
+  model_->propose(asked);
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    DraftRecord& drafted = *asking[i].record->drafted;
+    DraftRecord& drafted = *askers[i].record->drafted;
     for (const bool hit : asked[i].hits) drafted.observe(hit, &rate_);
-    drafted.guessed(asked[i].guess);
+    drafted.proposed(asked[i].draft);
     if (asked[i].read) drafted.has_read();
-    SequenceDraft& draft = asking[i].sequence->draft.edit();
+    SequenceDraft& draft = askers[i].sequence->draft.edit();
     draft.awaited = draft.awaited && asked[i].read;
-    draft.tokens = std::move(asked[i].guess);
+    draft.tokens = std::move(asked[i].draft);
   }
 }
 
-// False: nothing is worth guessing for it, and reading along is not due.
+// False: no draft is worth its price, and reading along is not due.
 bool Drafter::asks(const Followed& of, std::int64_t count, DraftModel::Ask& ask) const {
   const Sequence& sequence = *of.sequence;
   if (count == 0) {
@@ -100,7 +100,7 @@ bool Drafter::asks(const Followed& of, std::int64_t count, DraftModel::Ask& ask)
   }
   ask.reader = &of.record->reader;
   ask.tokens = sequence.tokens();
-  // What follows a token that is being sampled is guessed once that is known.
+  // What follows a token that is being sampled is drafted once that is known.
   ask.count = sequence.progress->unknown > 0 ? 0 : count;
   ask.compare_from = sequence.prompt_tokens();
   return true;

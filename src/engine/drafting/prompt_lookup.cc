@@ -34,9 +34,9 @@ void PromptLookup::read(std::span<const TokenId> tokens) {
   }
 }
 
-bool PromptLookup::guess(std::span<const TokenId> tokens, std::int64_t most,
-                         std::vector<TokenId>& guess) const {
-  guess.clear();
+bool PromptLookup::propose(std::span<const TokenId> tokens, std::int64_t most,
+                           std::vector<TokenId>& draft) const {
+  draft.clear();
   const auto known = static_cast<std::int64_t>(tokens.size());
   std::int64_t from = 0;
   for_each_ending(tokens, known, shortest_, longest_, [&](std::int64_t length, std::uint32_t hash) {
@@ -49,7 +49,7 @@ bool PromptLookup::guess(std::span<const TokenId> tokens, std::int64_t most,
   if (from == 0) return false;
   const std::int64_t period = known - from;
   for (std::int64_t i = 0; i < most; ++i)
-    guess.push_back(tokens[static_cast<std::size_t>(from + i % period)]);
+    draft.push_back(tokens[static_cast<std::size_t>(from + i % period)]);
   return most > 0;
 }
 

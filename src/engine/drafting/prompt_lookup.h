@@ -1,6 +1,6 @@
-// Guesses how a text goes on that repeats itself: as it did the last time that the same few tokens
-// came, the longest of them that have come before (prompt lookup, n-gram speculation). Wrong
-// guesses cost time and nothing else.
+// Proposes how a text goes on that repeats itself: as it did the last time that the same few tokens
+// came, the longest of them that have come before (prompt lookup, n-gram speculation). Rejected
+// tokens cost time and nothing else.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace saccade {
 
-// Of one sequence. Pure; one thread. Reading a token and guessing cost O(longest) each, whatever
+// Of one sequence. Pure; one thread. Reading a token and proposing cost O(longest) each, whatever
 // the text's length; memory is at most 32 bytes a token and length of n-gram.
 class PromptLookup {
  public:
@@ -24,8 +24,9 @@ class PromptLookup {
   void read(std::span<const TokenId> tokens);
   // The `most` tokens that would follow `tokens`, which have been read, if they went on as after
   // the latest earlier place where they end alike; a place so near that the text between is shorter
-  // than that is gone round again. False: there is no such place, and `guess` is empty.
-  bool guess(std::span<const TokenId> tokens, std::int64_t most, std::vector<TokenId>& guess) const;
+  // than that is gone round again. False: there is no such place, and `draft` is empty.
+  bool propose(std::span<const TokenId> tokens, std::int64_t most,
+               std::vector<TokenId>& draft) const;
 
  private:
   // An n-gram of the text, by hash, and where its latest occurrence ends; 0: an empty place.

@@ -11,7 +11,7 @@
 namespace saccade {
 namespace {
 
-// Of the price: below it guessing goes on once it has begun, and begins only above it.
+// Of the price: below it drafting goes on once it has begun, and begins only above it.
 constexpr double kBegins = 1.5;
 
 // Rows of drafts have to fit a step beside others, and n-grams an index.
@@ -115,8 +115,8 @@ void Speculator::next(std::span<const TokenId> tokens, double row_price,
                       std::vector<TokenId>& draft) {
   record_.came(tokens);
   lookup_.read(tokens);
-  const bool found = lookup_.guess(tokens, settings_.max_tokens, draft);
-  record_.guessed(draft);
+  const bool found = lookup_.propose(tokens, settings_.max_tokens, draft);
+  record_.proposed(draft);
   if (found) draft.resize(static_cast<std::size_t>(worth(row_price)));
 }
 

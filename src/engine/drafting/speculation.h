@@ -1,9 +1,9 @@
-// How many tokens of a sequence are worth guessing ahead. Guessed tokens are rows of the next step
+// How many tokens of a sequence are worth drafting. Draft tokens are rows of the next step
 // (PlannedRows::drafts); those that sampling confirms are tokens won, the others are time lost.
 //
-// A row of a guess pays where the tokens that it brings on average are more than the step gives in
-// the time that the row adds. How often guesses come true is known for each sequence whether or not
-// they were computed: what was guessed is compared with what came. So guessing stops by itself
+// A draft token's row pays where the tokens that it brings on average are more than the step gives
+// in the time that the row adds. How often they are accepted is known for each sequence whether or
+// not they were computed: what was proposed is compared with what came. So drafting stops by itself
 // where a text does not repeat, begins again where it does, and costs only the looking up
 // meanwhile.
 #pragma once
@@ -20,19 +20,19 @@
 
 namespace saccade {
 
-// A second, smaller model that guesses (draft_model.h).
+// A second, smaller model (draft_model.h).
 struct DraftSettings {
   std::string model;         // folder, or ORG/NAME; empty: the text itself is looked up
   std::string revision;      // of ORG/NAME on the hub; empty: main
   std::string quantization;  // as --quantization, of this model alone
-  // Longer sequences are not guessed; 0: as long as both models take.
+  // Longer sequences get no drafts; 0: as long as both models take.
   std::int64_t max_model_len = 0;
   std::int64_t kv_cache_bytes = 0;  // of its own keys and values; 0: chosen at start
   bool operator==(const DraftSettings&) const = default;
 };
 
 struct SpeculationSettings {
-  std::int64_t max_tokens = 0;  // guessed at once; 0: nothing is guessed
+  std::int64_t max_tokens = 0;  // drafted at once; 0: nothing is drafted
   std::int64_t shortest = 0;    // n-gram that is looked up, tokens
   std::int64_t longest = 0;
   DraftSettings draft = {};
@@ -54,7 +54,7 @@ class Speculator {
   // row_price: tokens that a step gives in the time that a row more adds to it; 0: not known.
   void next(std::span<const TokenId> tokens, double row_price, std::vector<TokenId>& draft);
 
-  // How likely a guessed token is to come if those before it do, as far as it is known.
+  // How likely a draft token is to be accepted if those before it are, as far as it is known.
   double rate() const { return record_.rate(); }
 
  private:

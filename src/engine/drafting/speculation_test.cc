@@ -96,7 +96,7 @@ TEST(Speculator, StopsWhereNothingComesTrueAndBeginsAgainWhereItDoes) {
   }
   EXPECT_LT(speculator.rate(), 0.2);
   EXPECT_TRUE(draft.empty());
-  // It sees that guesses would come true without their being computed.
+  // It sees that draft tokens would be accepted without their being computed.
   int steps = 0;
   for (; draft.empty() && steps < 100; ++steps) {
     tokens.push_back(40 + steps % 2);

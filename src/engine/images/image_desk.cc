@@ -63,17 +63,17 @@ void ImageDesk::count(EngineStats& to) const {
 
 // --- where an image's rows are to come from ---
 
-void ImageDesk::want(const EncodeWish& wish) {
-  const SequenceImage& image = (*wish.sequence->images)[static_cast<std::size_t>(wish.image)];
+void ImageDesk::want(const EncodeRequest& encode) {
+  const SequenceImage& image = (*encode.sequence->images)[static_cast<std::size_t>(encode.image)];
   const RequestImage& what =
-      (*wish.sequence->request.images)[static_cast<std::size_t>(image.index)];
+      (*encode.sequence->request.images)[static_cast<std::size_t>(image.index)];
   if (what.source->rows() != nullptr) {
     given_.emplace_back(image.key, what.source);
   } else if (remote_) {
     remote_->want(image, what);
   } else {
     encoder_->push(image.key, what.source,
-                   parts_.settings.fair() ? wish.sequence->request.client : 0);
+                   parts_.settings.fair() ? encode.sequence->request.client : 0);
   }
 }
 

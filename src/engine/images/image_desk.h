@@ -39,7 +39,7 @@ class ImageDesk {
   // `tower` false all are encoded elsewhere.
   Result<void> open(ImageExchange* exchange, bool tower, Hooks hooks);
 
-  void want(const EncodeWish& wish);
+  void want(const EncodeRequest& encode);
   // Whatever has come since the last time goes a station further. False: nothing had.
   bool take();
   // There is something to take that nobody will wake the engine for.

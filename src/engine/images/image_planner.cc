@@ -52,20 +52,20 @@ std::int64_t ImagePlanner::ready_end(const Sequence& sequence, std::int64_t begi
 }
 
 void ImagePlanner::want(Sequence& sequence, std::int64_t computed,
-                        std::vector<EncodeWish>& wishes) {
+                        std::vector<EncodeRequest>& encodes) {
   bool first = true;
   for (int i = 0; i < static_cast<int>(sequence.images->size()); ++i) {
     const SequenceImage& image = (*sequence.images)[static_cast<std::size_t>(i)];
     if (image.end <= computed) continue;
     // What comes next takes room from others; images after it only what costs nobody anything.
     const bool needed = first || image.begin < sequence.request.prompt->bidirectional_prefix;
-    if (!image.leased && !obtain(sequence, i, needed, wishes)) return;
+    if (!image.leased && !obtain(sequence, i, needed, encodes)) return;
     first = false;
   }
 }
 
 bool ImagePlanner::obtain(Sequence& sequence, int image, bool by_force,
-                          std::vector<EncodeWish>& wishes) {
+                          std::vector<EncodeRequest>& encodes) {
   SequenceImage& of = sequence.images.edit()[static_cast<std::size_t>(image)];
   if (!std::exchange(of.counted, true)) {
     ++stats_.queries;
@@ -80,7 +80,7 @@ bool ImagePlanner::obtain(Sequence& sequence, int image, bool by_force,
       CHECK(store_.insert(of.key, bytes), "{} bytes of {} available", bytes,
             store_.available_bytes());
     }
-    wishes.push_back({&sequence, image});
+    encodes.push_back({&sequence, image});
   }
   of.leased = true;
   holders_.insert(&sequence);
@@ -123,13 +123,14 @@ void ImagePlanner::let_go(SequenceImage& image) {
   }
 }
 
-void ImagePlanner::want_overlaid(Sequence& sequence, int image, std::vector<EncodeWish>& wishes) {
+void ImagePlanner::want_overlaid(Sequence& sequence, int image,
+                                 std::vector<EncodeRequest>& encodes) {
   SequenceImage& of = sequence.images.edit()[static_cast<std::size_t>(image)];
   CHECK(mode_ == EncoderCache::kOverlay && of.overlaid == ImageState::kAbsent, "image {}", image);
   if (!std::exchange(of.counted, true)) ++stats_.queries;
   of.overlaid = ImageState::kEncoding;
   ++overlays_[of.key];
-  wishes.push_back({&sequence, image});
+  encodes.push_back({&sequence, image});
 }
 
 void ImagePlanner::set_ready(const Digest& key) { store_.set_ready(key); }

@@ -46,9 +46,9 @@ class ImagePlanner {
   const SequenceImage* first_unready(const Sequence& sequence, std::int64_t begin) const;
   // store, off: asks for the images of a sequence that are not ready and end after its first
   // `computed` tokens, first things first, as far as there is room.
-  void want(Sequence& sequence, std::int64_t computed, std::vector<EncodeWish>& wishes);
+  void want(Sequence& sequence, std::int64_t computed, std::vector<EncodeRequest>& encodes);
   // overlay: asks for one image; the sequence holds pages for all of its tokens.
-  void want_overlaid(Sequence& sequence, int image, std::vector<EncodeWish>& wishes);
+  void want_overlaid(Sequence& sequence, int image, std::vector<EncodeRequest>& encodes);
   // The store's rows of this key can be read.
   void set_ready(const Digest& key);
   // overlay: the sequence's own pages hold the rows of this key that it waits for.
@@ -67,7 +67,7 @@ class ImagePlanner {
   const ImageStats& stats() const { return stats_; }
 
  private:
-  bool obtain(Sequence& sequence, int image, bool by_force, std::vector<EncodeWish>& wishes);
+  bool obtain(Sequence& sequence, int image, bool by_force, std::vector<EncodeRequest>& encodes);
   bool make_room(Sequence& sequence, int image, std::int64_t bytes);
   void let_go(SequenceImage& image);
 

@@ -37,10 +37,10 @@ TEST(GraphRows, AreOfStepsThatDecode) {
   PlannedRows unfinished = decode;
   unfinished.samples = false;
   EXPECT_EQ(graph_rows_of(plan_of({decode, unfinished}), sizes), 0);
-  PlannedRows guesses = decode;
-  guesses.count = 3;
-  guesses.drafts = 2;
-  EXPECT_EQ(graph_rows_of(plan_of({guesses}), sizes), 0);
+  PlannedRows drafts = decode;
+  drafts.count = 3;
+  drafts.drafts = 2;
+  EXPECT_EQ(graph_rows_of(plan_of({drafts}), sizes), 0);
 }
 
 }  // namespace

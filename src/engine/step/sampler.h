@@ -24,7 +24,7 @@ class SamplerState {
 
   // The row of the answer's token `number`, from 0, without its place among the logits; it refers
   // to this. `generated`: all before it, where the parameters look back; else it is not read.
-  // `ahead`: how many of them are guessed; rows that differ in it are good together.
+  // `ahead`: how many of them are draft tokens; rows that differ in it are good together.
   SamplingRow row(std::int64_t number, std::span<const TokenId> generated, std::size_t ahead = 0);
   // Lets the row's token be one of `allowed` alone (bits by token), the grammar's, of those that
   // the request allows. Where that leaves nothing before min_tokens, the grammar goes first.
@@ -39,7 +39,7 @@ class SamplerState {
   std::uint64_t seed_;
   std::unique_ptr<TokenCounts> counts_;  // null: no penalties
   std::vector<TokenId> bad_;             // bad words of one token
-  // [tokens guessed] the same and, while parameters look back, the ends of words that would be
+  // [draft tokens] the same and, while parameters look back, the ends of words that would be
   // complete.
   std::vector<std::vector<TokenId>> bad_now_;
   std::vector<std::uint32_t> both_;  // what the request and its grammar allow

@@ -27,7 +27,7 @@ Result<SamplingLane> SamplingLane::create(Device& device, std::int64_t rows, int
 
 SamplingLane::Ticket SamplingLane::launch(Stream& stream, View logits,
                                           std::span<const SamplingRow> rows,
-                                          std::span<const TokenId> guesses) {
+                                          std::span<const TokenId> drafts) {
   Ticket ticket;
   ticket.place = std::exchange(next_, (next_ + 1) % places_.size());
   ticket.at.assign(rows.size(), -1);
@@ -44,7 +44,7 @@ SamplingLane::Ticket SamplingLane::launch(Stream& stream, View logits,
   std::vector<std::size_t> later;  // what they count depends on the row before
   for (std::size_t i = 0; i < rows.size(); ++i) {
     ticket.logprobs.push_back(rows[i].alternatives >= 0);
-    const bool counts_on = i < guesses.size() && guesses[i] >= 0 && rows[i].counts != nullptr;
+    const bool counts_on = i < drafts.size() && drafts[i] >= 0 && rows[i].counts != nullptr;
     (counts_on ? later : now).push_back(i);
   }
   choose(stream, args, now, ticket);
@@ -55,7 +55,7 @@ SamplingLane::Ticket SamplingLane::launch(Stream& stream, View logits,
     for (const std::size_t i : later) {
       if (ticket.at[i - 1] >= 0) {
         const SampledToken before = read_token(ticket, i - 1);
-        if (before.failed == 0 && before.token == guesses[i]) now.push_back(i);
+        if (before.failed == 0 && before.token == drafts[i]) now.push_back(i);
       } else if (std::ranges::find(rest, i - 1) != rest.end() ||
                  std::ranges::find(now, i - 1) != now.end()) {
         rest.push_back(i);

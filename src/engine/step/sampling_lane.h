@@ -33,12 +33,12 @@ class SamplingLane {
   };
   // The token each slot was given last: BatchBuilder's, for tokens that are not known yet.
   View last_tokens() const { return last_tokens_.view(DType::kI32, rows_, 1); }
-  // guesses: [rows], or empty where nothing is guessed. One of at least 0 says that the row goes on
+  // drafts: [rows], or empty where nothing is drafted. One of at least 0 says that the row goes on
   // from the row before it, as if that one gave this token; -1: it stands alone. What comes of a
-  // row whose guess turns out wrong means nothing. Where penalties count tokens such rows are
+  // row whose draft token is rejected means nothing. Where penalties count tokens such rows are
   // chosen one after the other, each once the one before is known to be right: the engine waits.
   Ticket launch(Stream& stream, View logits, std::span<const SamplingRow> rows,
-                std::span<const TokenId> guesses = {});
+                std::span<const TokenId> drafts = {});
   // Waits for the device. In the order of the launches.
   std::vector<Sampled> read(const Ticket& ticket);
 

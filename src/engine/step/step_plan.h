@@ -17,12 +17,12 @@ struct PlannedRows {
   // Of count, the last: Sequence::draft's first, each of which samples too.
   std::int64_t drafts = 0;
 
-  std::int64_t end() const { return begin + count - drafts; }  // of the tokens that are no guesses
+  std::int64_t end() const { return begin + count - drafts; }  // of the tokens that are no drafts
   std::int64_t sampled() const { return samples ? 1 + drafts : 0; }  // rows
 };
 
 // An image to be encoded. The sequence is one that wants it; others may share the key.
-struct EncodeWish {
+struct EncodeRequest {
   Sequence* sequence = nullptr;
   int image = 0;  // index into Sequence::images
 };
@@ -30,7 +30,7 @@ struct EncodeWish {
 struct StepPlan {
   std::vector<PlannedRows> rows;  // a sequence at most once
   std::vector<KvCopy> copies;     // to run before the forward, in order
-  std::vector<EncodeWish> encodes;
+  std::vector<EncodeRequest> encodes;
   std::vector<Sequence*> started;    // admitted in this step
   std::vector<Sequence*> preempted;  // back among the waiting
   std::int64_t tokens = 0;

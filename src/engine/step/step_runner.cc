@@ -51,7 +51,7 @@ Batch StepRunner::forward(const StepPlan& plan) {
 void StepRunner::sample(Step& step, const Batch& batch, ActiveRequests& requests,
                         MaskThread& masks) {
   rows_.clear();
-  guesses_.clear();
+  drafts_.clear();
   named_.clear();
   bool names = false;
   std::vector<TokenId> generated;
@@ -67,14 +67,14 @@ void StepRunner::sample(Step& step, const Batch& batch, ActiveRequests& requests
     const std::int64_t number = sequence.length() - sequence.prompt_tokens();
     for (std::int64_t ahead = 0; ahead <= rows.drafts; ++ahead) {
       const auto behind = static_cast<std::size_t>(ahead);
-      const TokenId guess = ahead > 0 ? sequence.draft->tokens[behind - 1] : -1;
-      if (ahead > 0) generated.push_back(guess);
+      const TokenId draft = ahead > 0 ? sequence.draft->tokens[behind - 1] : -1;
+      if (ahead > 0) generated.push_back(draft);
       SamplingRow& row = rows_.emplace_back(of.sampler.row(number + ahead, generated, behind));
       if (of.guide) of.sampler.hold(row, masks.wait(*of.guide));
       row.row = static_cast<std::int64_t>(rows_.size()) - 1;
-      // What follows guesses is planned once it is known.
+      // What follows drafts is planned once it is known.
       if (rows.drafts == 0) row.slot = sequence.kv.slot();
-      guesses_.push_back(guess);
+      drafts_.push_back(draft);
       named_.push_back(&*sequence.request.sampling.logprob_token_ids);
       names = names || !named_.back()->empty();
     }
@@ -83,7 +83,7 @@ void StepRunner::sample(Step& step, const Batch& batch, ActiveRequests& requests
   const auto count = static_cast<std::int64_t>(rows_.size());
   const View logits = batch.logits.row_range(0, count);
   if (names) step.named = score_named(logits);
-  step.ticket = parts_.sampling->launch(stream(), logits, rows_, guesses_);
+  step.ticket = parts_.sampling->launch(stream(), logits, rows_, drafts_);
 }
 
 // As the prompts' tokens are scored, and the engine waits likewise: a row for each token, as many

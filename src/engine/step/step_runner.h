@@ -70,7 +70,7 @@ class StepRunner {
   std::deque<Step> steps_;         // in flight, as launched
   Nanos settled_done_ = 0;         // Step::done of the one settled last
   std::vector<SamplingRow> rows_;  // of one launch
-  std::vector<TokenId> guesses_;   // of each of them, as SamplingLane::launch has it
+  std::vector<TokenId> drafts_;    // of each of them, as SamplingLane::launch has it
   // SamplingParams::logprob_token_ids of each of them; empty where none has any.
   std::vector<const std::vector<TokenId>*> named_;
 };

@@ -158,7 +158,7 @@ void PdMachine::begin() {
   const bool encoding = encoder_ && !encoder_->idle();
   plan_ = scheduler_->plan(
       pacer_.begin(*scheduler_, encoding, encoding ? encoder_->stage_seconds() : 0));
-  for (const EncodeWish& wish : plan_.encodes) want_image(wish);
+  for (const EncodeRequest& encode : plan_.encodes) want_image(encode);
   for (const Sequence* sequence : plan_.started) note_progress(*sequence);
   counts_.preemptions += plan_.preempted.size();
   busy_ = busy_ || !plan_.empty() || !plan_.started.empty() || !plan_.preempted.empty();

@@ -93,7 +93,7 @@ class PdMachine final : public Stepper {
   void end_step();
   bool drain();
   bool take_news();
-  void want_image(const EncodeWish& wish);
+  void want_image(const EncodeRequest& encode);
   void encode_here(const Digest& key, const std::shared_ptr<const ImageSource>& source);
   void publish(const Digest& key, Nanos at);
   void fail_image(const Digest& key, const Error& error);

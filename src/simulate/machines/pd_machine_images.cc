@@ -67,10 +67,10 @@ bool PdMachine::take_news() {
   return !all.empty();
 }
 
-void PdMachine::want_image(const EncodeWish& wish) {
-  const SequenceImage& image = (*wish.sequence->images)[static_cast<std::size_t>(wish.image)];
+void PdMachine::want_image(const EncodeRequest& encode) {
+  const SequenceImage& image = (*encode.sequence->images)[static_cast<std::size_t>(encode.image)];
   const RequestImage& what =
-      (*wish.sequence->request.images)[static_cast<std::size_t>(image.index)];
+      (*encode.sequence->request.images)[static_cast<std::size_t>(image.index)];
   if (remote_) {
     remote_->want(image, what);
   } else {

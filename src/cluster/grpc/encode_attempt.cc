@@ -1,4 +1,4 @@
-#include "cluster/grpc/encode_asking.h"
+#include "cluster/grpc/encode_attempt.h"
 
 #include <algorithm>
 #include <cmath>
@@ -21,15 +21,15 @@ std::string printable_reason(const std::string& text) {
 
 }  // namespace
 
-EncodeAsking::EncodeAsking(AskingHost& host, const AttemptId& id, v1::Ask ask, Media media,
-                           std::size_t bytes, const Digest& key)
+EncodeAttempt::EncodeAttempt(AttemptHost& host, const AttemptId& id, v1::Ask ask, Media media,
+                             std::size_t bytes, const Digest& key)
     : host_(host), id_(id), media_(std::move(media)), bytes_(bytes), key_(key) {
   v1::EncodeRequest first;
   *first.mutable_ask() = std::move(ask);
   queue_.push_back(std::move(first));
 }
 
-void EncodeAsking::begin(v1::Encoder::Stub& stub) {
+void EncodeAttempt::begin(v1::Encoder::Stub& stub) {
   stub.async()->Encode(&context_, this);
   {
     const std::lock_guard lock(mutex_);
@@ -40,9 +40,9 @@ void EncodeAsking::begin(v1::Encoder::Stub& stub) {
   StartCall();
 }
 
-void EncodeAsking::post(std::function<void(ItemTable&)> news) { host_.post(std::move(news)); }
+void EncodeAttempt::post(std::function<void(ItemTable&)> news) { host_.post(std::move(news)); }
 
-void EncodeAsking::receive(std::shared_ptr<RowPages> pages) {
+void EncodeAttempt::receive(std::shared_ptr<RowPages> pages) {
   const std::lock_guard lock(mutex_);
   if (ended_ || over_) return;
   pages_ = std::move(pages);
@@ -52,7 +52,7 @@ void EncodeAsking::receive(std::shared_ptr<RowPages> pages) {
   pump();
 }
 
-void EncodeAsking::cancel() {
+void EncodeAttempt::cancel() {
   {
     const std::lock_guard lock(mutex_);
     ended_ = true;
@@ -64,7 +64,7 @@ void EncodeAsking::cancel() {
 
 // --- writing ---
 
-void EncodeAsking::pump() {
+void EncodeAttempt::pump() {
   if (writing_) return;
   if (!queue_.empty()) {
     outgoing_ = std::move(queue_.front());
@@ -90,7 +90,7 @@ void EncodeAsking::pump() {
   StartWrite(&outgoing_);
 }
 
-void EncodeAsking::OnWriteDone(bool ok) {
+void EncodeAttempt::OnWriteDone(bool ok) {
   const std::lock_guard lock(mutex_);
   writing_ = false;
   if (ok) pump();  // else OnDone says why
@@ -98,7 +98,7 @@ void EncodeAsking::OnWriteDone(bool ok) {
 
 // --- reading ---
 
-void EncodeAsking::OnReadDone(bool ok) {
+void EncodeAttempt::OnReadDone(bool ok) {
   if (!ok) {  // OnDone follows
     {
       const std::lock_guard lock(mutex_);
@@ -116,11 +116,11 @@ void EncodeAsking::OnReadDone(bool ok) {
   StartRead(&reply_);
 }
 
-std::string EncodeAsking::hear(const v1::EncodeReply& reply) {
-  // A call of another boot, or of another asking, cannot reach this one; if it does, it is not
+std::string EncodeAttempt::hear(const v1::EncodeReply& reply) {
+  // A call of another boot, or of another attempt, cannot reach this one; if it does, it is not
   // heard.
   if (reply.epoch() != id_.epoch || reply.stream() != id_.stream)
-    return "its answer is of another asking";
+    return "its answer is of another attempt";
   switch (reply.message_case()) {
     case v1::EncodeReply::kAccepted: {
       const v1::Accept& said = reply.accepted();
@@ -157,7 +157,7 @@ std::string EncodeAsking::hear(const v1::EncodeReply& reply) {
   return "it sent a message that is none";
 }
 
-std::string EncodeAsking::take_rows(const std::string& bytes) {
+std::string EncodeAttempt::take_rows(const std::string& bytes) {
   if (!pages_ || bytes.size() > bytes_ - came_) return "it sent more rows than there are pages for";
   std::memcpy(pages_->bytes.data() + came_, bytes.data(), bytes.size());
   hash_.update(bytes);
@@ -166,7 +166,7 @@ std::string EncodeAsking::take_rows(const std::string& bytes) {
   return {};
 }
 
-std::string EncodeAsking::take_end(const v1::End& said) {
+std::string EncodeAttempt::take_end(const v1::End& said) {
   if (!pages_ || came_ != bytes_) return "it ended before all rows were there";
   RowsEnd end;
   if (said.digest().size() != end.digest.size()) return "its digest is none";
@@ -185,7 +185,7 @@ std::string EncodeAsking::take_end(const v1::End& said) {
   return {};
 }
 
-void EncodeAsking::OnDone(const grpc::Status& status) {
+void EncodeAttempt::OnDone(const grpc::Status& status) {
   bool told = false;
   std::string why;
   {
@@ -197,7 +197,7 @@ void EncodeAsking::OnDone(const grpc::Status& status) {
     pages_.reset();
   }
   if (!told) post([id = id_, why](ItemTable& table) { table.lost(id, why); });
-  AskingHost& host = host_;
+  AttemptHost& host = host_;
   host.ended(id_);
   delete this;
   host.leave();

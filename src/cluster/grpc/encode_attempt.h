@@ -15,10 +15,10 @@
 
 namespace saccade::cluster {
 
-// What an asking needs of its link.
-class AskingHost {
+// What an attempt needs of its link.
+class AttemptHost {
  public:
-  virtual ~AskingHost() = default;
+  virtual ~AttemptHost() = default;
   // To the table, in order.
   virtual void post(std::function<void(ItemTable&)> news) = 0;
   virtual std::string rows_proof(const Digest& key, std::uint64_t stream,
@@ -31,11 +31,11 @@ class AskingHost {
 };
 
 // Told by the exchange's thread, heard by gRPC's; ends itself.
-class EncodeAsking final : public grpc::ClientBidiReactor<v1::EncodeRequest, v1::EncodeReply> {
+class EncodeAttempt final : public grpc::ClientBidiReactor<v1::EncodeRequest, v1::EncodeReply> {
  public:
   // `media`: of the order, kept until the call has ended.
-  EncodeAsking(AskingHost& host, const AttemptId& id, v1::Ask ask, Media media, std::size_t bytes,
-               const Digest& key);
+  EncodeAttempt(AttemptHost& host, const AttemptId& id, v1::Ask ask, Media media, std::size_t bytes,
+                const Digest& key);
 
   // Once, with the context set up.
   void begin(v1::Encoder::Stub& stub);
@@ -56,7 +56,7 @@ class EncodeAsking final : public grpc::ClientBidiReactor<v1::EncodeRequest, v1:
   void post(std::function<void(ItemTable&)> news);
   void pump();  // under mutex_
 
-  AskingHost& host_;
+  AttemptHost& host_;
   const AttemptId id_;
   const Media media_;
   const std::size_t bytes_;  // of the rows
