@@ -116,7 +116,8 @@ class EncoderPool {
   PoolSettings settings_;
   std::vector<Encoder> encoders_;
   std::uint64_t last_stream_ = 0;
-  double hit_rate_ = 0;  // of accepted attempts, those whose rows were there already; as of late
+  // Of accepted attempts, the share whose rows were there already: a moving average.
+  double hit_rate_ = 0;
 };
 
 std::string_view name_of(EncoderPool::State state);

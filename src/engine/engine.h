@@ -62,7 +62,7 @@ class Engine {
   virtual const EngineSettings& settings() const = 0;  // as resolved
   // Patch rows of the largest image that submit() takes; 0: of a model that sees none.
   virtual std::int64_t max_image_patches() const = 0;
-  // For those who have images encoded here and nothing else; null without a tower.
+  // Encodes images of other processes; null without a tower.
   virtual LentImages* lent() = 0;
   virtual EngineStats stats() const = 0;  // any thread; as of the last step
   virtual bool reset_prefix_cache() = 0;  // false while requests run

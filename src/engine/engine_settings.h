@@ -1,5 +1,4 @@
-// What an engine is told. Resolved once at start (engine_plan.h); whoever needs some of it reads it
-// here.
+// Settings of an engine, resolved once at start (engine_plan.h).
 #pragma once
 
 #include <algorithm>

@@ -292,8 +292,8 @@ void LocalEngine::end_all() {
   if (after_step_) after_step_();
 }
 
-// After a step that threw: what scheduler and pages hold is not to be relied on, so nothing is
-// asked of them. Each sink by itself: memory may still be short.
+// After a step that threw: scheduler and KV pages may be inconsistent and are not used. Each sink
+// is told in a try of its own: memory may still be short.
 void LocalEngine::give_up() {
   gate_.stop();
   for (auto& request : gate_.take().requests) requests_.add(std::move(request));

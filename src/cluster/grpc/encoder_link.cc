@@ -62,7 +62,7 @@ struct Peer {
   Nanos retry = 0;
   bool said = false;  // that it cannot be reached
   WatchReader* watch = nullptr;
-  std::uint64_t life = 0;  // counted up when it is removed: what comes for an older one is nobody's
+  std::uint64_t life = 0;  // counted up when it is removed; what comes for an older one is dropped
 };
 
 // A greeting on its way.

@@ -1,5 +1,5 @@
 // Who is there: this process says so again and again for as long as it lives, and hears of the
-// others. A lease that is not renewed ends by itself, so nobody has to clean up after the dead.
+// others. A lease that is not renewed expires: nobody has to clean up after the dead.
 //
 //   saccade:nodes        a set of ids; a hint, pruned by whoever reads it
 //   saccade:node:ID      the record of one boot of a process, for ten seconds

@@ -272,7 +272,7 @@ void Scheduler::preempt(Sequence& sequence, StepPlan& plan) {
 void Scheduler::push_rows(Sequence& sequence, std::int64_t count, Budget& budget, StepPlan& plan) {
   const std::int64_t begin = sequence.computed();
   const bool samples = begin + count == sequence.length();
-  // What is computed again is nobody's to pay.
+  // Recomputed tokens are not charged.
   queue_.charge(sequence, std::max<std::int64_t>(
                               0, begin + count - std::max(begin, sequence.progress->reached)));
   plan.rows.push_back({&sequence, begin, count, samples});

@@ -7,8 +7,8 @@
 //   1. Sequences that run come first, in order of rank, each with the tokens it still has to
 //      compute: one for a decoding one, a chunk for a prefilling one.
 //   2. What is left of the token budget goes to the waiting, unless something had to be preempted.
-//      The first that finds no pages ends the search: nobody overtakes it to its harm. Who only
-//      waits for an image is passed over and keeps its place.
+//      The first that finds no pages ends the search, so that later ones do not take the pages
+//      that it waits for. Who only waits for an image is passed over and keeps its place.
 //   3. When pages run out, the sequence of the last rank is preempted, of several clients the last
 //      of those with more than their share: its pages go, its tokens stay, and it is computed again
 //      later.

@@ -50,7 +50,7 @@ struct EncoderStats {
   std::uint64_t rows = 0;
   std::uint64_t let_go = 0;  // images that nobody wanted any more
   std::uint64_t failed = 0;  // images that were given up
-  double busy_seconds = 0;   // of stages, or of whole batches on a device that computes by itself
+  double busy_seconds = 0;   // of stages, or of whole batches on a device beside the host
   std::uint64_t pieces = 0;  // calls that did some of a stage
   double longest_piece = 0;  // seconds
 };

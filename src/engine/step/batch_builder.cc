@@ -199,7 +199,7 @@ LoraRows BatchBuilder::rows_of(const StepPlan& plan, const LoraAdapter& adapter,
   return rows;
 }
 
-// Each a sequence of its own, of one token that is seen by itself alone.
+// Each padding row is a sequence of one token without context.
 void BatchBuilder::pad(std::int64_t rows, const KvPool& pool) {
   CHECK(pool.padding().size() == spans_.size(), "{} tables, {} pages of padding", spans_.size(),
         pool.padding().size());

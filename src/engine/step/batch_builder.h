@@ -34,8 +34,8 @@ class BatchBuilder {
     LoraSlots* slots = nullptr;
   };
   // Takes overlaid embedding rows out of the pool too: before the forward, whose keys and values
-  // overwrite them. `padded`: rows are added up to as many, which are nobody's and whose logits
-  // nobody reads; the pool has pages for them.
+  // overwrite them. `padded`: padding rows are added up to so many rows; their logits are not read,
+  // and the pool has pages for them.
   Batch build(Stream& stream, const StepPlan& plan, const Inputs& from, std::int64_t padded = 0);
 
   // Where the batch's logits are, and then those of more of its rows.
