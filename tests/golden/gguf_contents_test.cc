@@ -174,6 +174,42 @@ TEST(GgufContents, OfLlavaOnlyOneVisionIsRead) {
               HasSubstr("clip.vision.mm_patch_merge_type is \"flat\"; spatial_unpad is read"));
 }
 
+TEST(GgufContents, LengthsOfTowersAreBounded) {
+  const std::string place = ::testing::TempDir() + "/saccade_gguf_lengths.gguf";
+  constexpr std::uint32_t kInt64 = 11;
+  using Lengths = std::vector<std::pair<std::string_view, std::int64_t>>;
+  const Lengths usual = {{"block_count", 2},          {"embedding_length", 32},
+                         {"attention.head_count", 2}, {"feed_forward_length", 64},
+                         {"image_size", 28},          {"patch_size", 14}};
+  for (const auto& [family, type] :
+       {std::pair{"gemma3", "gemma3"}, {"smolvlm2", "idefics3"}, {"minicpmv", "minicpmv4_6"}}) {
+    SCOPED_TRACE(family);
+    for (const auto& [wrong, value] : Lengths{{"block_count", 1025},
+                                              {"embedding_length", 0},
+                                              {"embedding_length", (1 << 20) + 1},
+                                              {"attention.head_count", 0},
+                                              {"attention.head_count", std::int64_t{1} << 62},
+                                              {"feed_forward_length", std::int64_t{1} << 62},
+                                              {"image_size", std::int64_t{1} << 62},
+                                              {"image_size", -1},
+                                              {"patch_size", 0},
+                                              {"patch_size", std::int64_t{1} << 62}}) {
+      TestGguf projector;
+      projector.text("general.architecture", "clip");
+      projector.text("clip.projector_type", type);
+      for (const auto& [key, length] : usual)
+        projector.number(fmt::format("clip.vision.{}", key), kInt64, key == wrong ? value : length);
+      std::ofstream(place, std::ios::binary) << projector.bytes();
+      const auto checkpoint =
+          open_checkpoint(golden_folder(fmt::format("gguf/{}", family)) + "/model.gguf," + place);
+      fs::remove(place);
+      ASSERT_FALSE(checkpoint);
+      EXPECT_THAT(checkpoint.error().message,
+                  HasSubstr(fmt::format("clip.vision.{} is {}, ", wrong, value)));
+    }
+  }
+}
+
 // llama.cpp would turn these elements alone, so that the tokens would differ without a word.
 TEST(GgufContents, APartOfAHeadThatTurnsIsRefused) {
   constexpr std::string_view kKey = "llama.rope.dimension_count";

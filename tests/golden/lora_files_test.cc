@@ -192,6 +192,17 @@ TEST_F(LoraFiles, RanksAreBounded) {
                         "rank_pattern": {"k_proj": 9}})",
                     8),
               HasSubstr("k_proj' has rank 9, the limit is 8"));
+  for (const char* const rank : {"0.5", "1.5", "4097", "1e300"})
+    EXPECT_THAT(error(with_pattern("rank_pattern", fmt::format(R"({{"k_proj": {}}})", rank))),
+                HasSubstr("k_proj' has rank"))
+        << rank;
+  for (AdapterTensor& tensor : tensors_) {
+    if (tensor.name.find("k_proj") == std::string::npos) continue;
+    tensor.shape[tensor.name.find("lora_A") == std::string::npos ? 1 : 0] = 0;
+    tensor.values.clear();
+  }
+  EXPECT_THAT(error(with_pattern("rank_pattern", R"({"k_proj": 0.5})")),
+              HasSubstr("k_proj' has rank 0.5 by rank_pattern, a whole number of 1 to 4096"));
   EXPECT_THAT(error(test::plain_config(3, 2)), HasSubstr("takes [3, 112]"));
 }
 

@@ -255,11 +255,16 @@ Result<double> LoraConfig::number_of(const std::optional<ModuleValues>& own, dou
 
 Result<std::int64_t> LoraConfig::rank(std::string_view module) const {
   TRY(const double rank, number_of(ranks_, static_cast<double>(rank_), module));
+  if (rank < 1 || rank > static_cast<double>(kMaxRank) || rank != std::trunc(rank))
+    return fail(ErrorCode::kInvalid,
+                "module '{}' has rank {} by rank_pattern, a whole number of 1 to {} is possible",
+                module, rank, kMaxRank);
   return static_cast<std::int64_t>(rank);
 }
 
 Result<double> LoraConfig::scale(std::string_view module) const {
-  TRY(const double r, number_of(ranks_, static_cast<double>(rank_), module));
+  TRY(const std::int64_t whole_rank, rank(module));
+  const auto r = static_cast<double>(whole_rank);
   TRY(const double alpha, number_of(alphas_, alpha_, module));
   return alpha / (by_root_ ? std::sqrt(r) : r);
 }

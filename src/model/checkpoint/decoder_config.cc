@@ -433,8 +433,9 @@ Result<DecoderConfig> parse_decoder(const json::object& config, const DecoderDef
 
   TRY(decoder.max_position,
       json::get_int_or(text, "max_position_embeddings", defaults.max_position));
-  if (decoder.max_position < 1)
-    return fail(ErrorCode::kInvalid, "max_position_embeddings is {}", decoder.max_position);
+  if (decoder.max_position < 1 || decoder.max_position > kMaxPositions)
+    return fail(ErrorCode::kInvalid, "max_position_embeddings is {}, 1 to {} is possible",
+                decoder.max_position, kMaxPositions);
   TRY(RopeConfig rope, parse_rope(text, s.head_dim, defaults));
   if (rope.settings.ntk_factor > 0) {
     decoder.usual_length = decoder.max_position;

@@ -13,6 +13,7 @@
 namespace saccade {
 
 inline constexpr std::int64_t kMaxLayers = 1024;
+inline constexpr std::int64_t kMaxPositions = std::int64_t{1} << 31;  // max_position_embeddings
 
 // Which tie_word_embeddings counts where files have two: that beside text_config, that inside, or
 // either if it is true (files of before transformers 5 had it inside).

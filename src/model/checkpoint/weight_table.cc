@@ -10,6 +10,7 @@
 #include "base/progress.h"
 #include "model/checkpoint/packed_cache.h"
 #include "model/quantization/code_rounding.h"
+#include "ops/formats/int8_limits.h"
 
 namespace saccade {
 namespace {
@@ -136,6 +137,18 @@ std::string names_of(std::span<const TensorSpec> tensors) {
   std::string names;
   for (const TensorSpec& tensor : tensors) names += (names.empty() ? "" : " ") + tensor.name;
   return names;
+}
+
+Result<void> check_int8_inputs(std::span<const TensorSpec> specs,
+                               const WeightTable::Tensors& tensors, DType compute) {
+  if (compute != DType::kI8) return {};
+  for (const StoredMatrix& matrix : tensors.matrices) {
+    if (matrix.in() > kMaxInt8Inputs)
+      return fail(ErrorCode::kUnsupported,
+                  "tensor \"{}\" has {} inputs, products of int8 have {} at most",
+                  specs.front().name, matrix.in(), kMaxInt8Inputs);
+  }
+  return {};
 }
 
 // Of "l.mlp.experts.3.up_proj.weight" "l.mlp.experts.gate_up_proj": the tensor that has all of a
@@ -402,6 +415,7 @@ Result<std::size_t> WeightTable::load(Weights& weights, Device& device, const We
                           : multiplies_e4m3(tensors, device)       ? DType::kE4m3
                           : become_bytes(tensors, row.role, types) ? DType::kI8
                                                                    : types.of(row.role);
+    TRY_DO(check_int8_inputs(row.tensors, tensors, compute));
     if (cache != nullptr) cache->begin_row(names_of(row.tensors));
     TRY(const std::size_t stored,
         row.store(tensors, cache != nullptr ? cache->device() : device, compute));

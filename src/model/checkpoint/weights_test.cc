@@ -13,6 +13,7 @@
 
 #include "model/blocks/blocks.h"
 #include "model/checkpoint/weight_table.h"
+#include "ops/formats/int8_limits.h"
 
 namespace saccade {
 namespace {
@@ -170,6 +171,28 @@ TEST_F(WeightsTest, TableStacksAndReorders) {
   EXPECT_EQ(product(qk, {1, 0, 0}), (std::vector<float>{0, 3 + 1, 0}));
   EXPECT_EQ(product(grouped, {1, 0}), (std::vector<float>{2, 6, 0, 4}));
   EXPECT_EQ(product(conv, {0, 0, 0, 1}), (std::vector<float>{3, 7}));
+}
+
+// Sums of more products could leave the range of 32 bits.
+TEST_F(WeightsTest, TooManyInputsForInt8AreRefused) {
+  constexpr std::int64_t kInputs = kMaxInt8Inputs + 1;
+  write("model.safetensors", {{"wide.weight", DType::kF32, {1, kInputs}}});
+  const auto device = make_reference_device();
+  Linear wide;
+  WeightTable table;
+  table.linear(wide, "wide", 1, kInputs, Bias::kNo, MatrixRole::kTextLayer);
+  WeightTypes types = DType::kF32;
+  types.text_layers = DType::kI8;
+  auto weights = open();
+  ASSERT_TRUE(weights) << weights.error().message;
+  const auto bytes = table.load(*weights, *device, types);
+  ASSERT_FALSE(bytes);
+  EXPECT_EQ(bytes.error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(bytes.error().message,
+            "tensor \"wide.weight\" has 131073 inputs, products of int8 have 131072 at most");
+  auto as_numbers = open();
+  ASSERT_TRUE(as_numbers) << as_numbers.error().message;
+  EXPECT_TRUE(table.load(*as_numbers, *device, DType::kF32));
 }
 
 // Current transformers names a layer's experts as one tensor, outputs by inputs; tables of families

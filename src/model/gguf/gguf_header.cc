@@ -198,9 +198,10 @@ Result<void> read_metadata(Reader& reader, GgufMetadata& into) {
 
 Result<std::vector<std::int64_t>> read_shape(Reader& reader, std::string_view name) {
   TRY(const auto rank, reader.number<std::uint32_t>(name));
-  if (rank > kMaxGgufRank)
-    return fail(ErrorCode::kCorrupt, "tensor \"{}\" has {} extents, limit {}", name, rank,
-                kMaxGgufRank);
+  // ggml writes at least one, of a scalar too.
+  if (rank < 1 || rank > kMaxGgufRank)
+    return fail(ErrorCode::kCorrupt, "tensor \"{}\" has {} extents, 1 to {} are possible", name,
+                rank, kMaxGgufRank);
   std::vector<std::int64_t> shape(rank);
   std::int64_t count = 1;
   for (std::int64_t& extent : shape) {
@@ -232,7 +233,7 @@ Result<GgufTensor> read_tensor(Reader& reader, std::uint64_t alignment) {
   tensor.type = type->name;
   std::int64_t count = 1;
   for (const std::int64_t extent : tensor.shape) count *= extent;
-  const std::int64_t row = tensor.shape.empty() ? 1 : tensor.shape.back();
+  const std::int64_t row = tensor.shape.back();
   if (row % unit->elements != 0)
     return fail(ErrorCode::kCorrupt, "tensor \"{}\" has rows of {}, {} has blocks of {}",
                 tensor.name, row, tensor.type, unit->elements);

@@ -152,7 +152,9 @@ TEST(GgufHeader, ErrorsNameTheField) {
   EXPECT_THAT(with([](TestGguf& g) { g.tensor("vector", {1}, 0, "abcd"); }),
               HasSubstr("tensor \"vector\" is there twice"));
   EXPECT_THAT(with([](TestGguf& g) { g.tensor("new", {1, 1, 1, 1, 1}, 0, "abcd"); }),
-              HasSubstr("has 5 extents, limit 4"));
+              HasSubstr("has 5 extents, 1 to 4 are possible"));
+  EXPECT_THAT(with([](TestGguf& g) { g.tensor("new", {}, 0, "abcd"); }),
+              HasSubstr("tensor \"new\" has 0 extents, 1 to 4 are possible"));
   EXPECT_THAT(with([](TestGguf& g) { g.tensor("new", {1LL << 40, 1LL << 40}, 0, "abcd"); }),
               HasSubstr("has an extent of 1099511627776"));
   EXPECT_THAT(with([](TestGguf& g) { g.tensor("new", {100}, 0, "abcd"); }),

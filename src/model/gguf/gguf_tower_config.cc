@@ -11,6 +11,8 @@ namespace saccade {
 namespace {
 
 constexpr std::int64_t kMaxTowerLayers = 1024;
+// Of all its other lengths, so that squares and small multiples of them are numbers too.
+constexpr std::int64_t kMaxTowerLength = 1 << 20;
 
 struct Tower {
   std::int64_t layers = 0;
@@ -40,10 +42,22 @@ Result<Tower> read_gguf_tower(const GgufModel& model, std::string activation,
   TRY(const bool silu, metadata.get_bool_or("clip.use_silu", false));
   TRY(const bool has_gelu, metadata.get_bool_or("clip.use_gelu", false));
   tower.activation = silu ? "silu" : has_gelu ? std::string(gelu) : std::move(activation);
-  if (tower.layers < 1 || tower.layers > kMaxTowerLayers || tower.width < 1)
-    return fail(ErrorCode::kInvalid,
-                "clip.vision.block_count is {}, limit {}, clip.vision.embedding_length {}",
-                tower.layers, kMaxTowerLayers, tower.width);
+  struct Length {
+    const char* key;
+    std::int64_t value;
+    std::int64_t least;
+    std::int64_t most;
+  };
+  for (const Length& length : {Length{"block_count", tower.layers, 1, kMaxTowerLayers},
+                               Length{"embedding_length", tower.width, 1, kMaxTowerLength},
+                               Length{"attention.head_count", tower.heads, 1, kMaxTowerLength},
+                               Length{"feed_forward_length", tower.inner, 0, kMaxTowerLength},
+                               Length{"image_size", tower.image, 0, kMaxTowerLength},
+                               Length{"patch_size", tower.patch, 1, kMaxTowerLength}}) {
+    if (length.value < length.least || length.value > length.most)
+      return fail(ErrorCode::kInvalid, "clip.vision.{} is {}, {} to {} is possible", length.key,
+                  length.value, length.least, length.most);
+  }
   // Some files say the width before the MLP.
   const GgufTensor* const up = model.find("v.blk.0.ffn_up.weight").tensor;
   if (up != nullptr && up->shape.size() == 2) tower.inner = std::max(up->shape[0], up->shape[1]);
@@ -163,7 +177,7 @@ Result<void> add_qwen3_tower(const GgufModel& model, json::object& config,
   vision["intermediate_size"] = tower.inner;
   TRY(vision["out_hidden_size"], text_width(model));
   const GgufTensor* const positions = model.find("v.position_embd.weight").tensor;
-  if (positions == nullptr || positions->shape.empty())
+  if (positions == nullptr)
     return fail(ErrorCode::kInvalid, "tensor v.position_embd.weight is missing");
   vision["num_position_embeddings"] = positions->shape.front();
   TRY(const std::vector<std::int64_t> deep, metadata.get_ints("clip.vision.is_deepstack_layers"));
@@ -180,10 +194,8 @@ Result<void> add_gemma_tower(const GgufModel& model, json::object& config,
   TRY(const Tower tower, read_gguf_tower(model, "gelu_pytorch_tanh"));
   TRY(const std::int64_t pooled,
       model.projector().get_int_or("clip.vision.projector.scale_factor", 4));
-  if (pooled < 1 || tower.patch < 1)
-    return fail(ErrorCode::kInvalid,
-                "clip.vision.projector.scale_factor is {}, clip.vision.patch_size {}", pooled,
-                tower.patch);
+  if (pooled < 1)
+    return fail(ErrorCode::kInvalid, "clip.vision.projector.scale_factor is {}", pooled);
   const std::int64_t side = tower.image / tower.patch / pooled;
   json::object vision = siglip(tower);
   vision["model_type"] = "siglip_vision_model";
@@ -315,16 +327,11 @@ Result<void> add_minicpmv_tower(const GgufModel& model, json::object& config,
     return fail(ErrorCode::kUnsupported,
                 "clip.vision.projector.scale_factor is {} (downsample_mode 4x); 4 is read", joined);
   const GgufTensor* const positions = model.find("v.position_embd.weight").tensor;
-  const std::int64_t count =
-      positions == nullptr || positions->shape.empty() ? 0 : positions->shape.front();
+  const std::int64_t count = positions == nullptr ? 0 : positions->shape.front();
   const auto side = static_cast<std::int64_t>(std::llround(std::sqrt(count)));
   if (count < 1 || side * side != count)
     return fail(ErrorCode::kInvalid,
                 "tensor v.position_embd.weight has {} rows, a square is needed", count);
-  constexpr std::int64_t kMaxPatch = 4096;
-  if (tower.patch < 1 || tower.patch > kMaxPatch)
-    return fail(ErrorCode::kInvalid, "clip.vision.patch_size is {}, 1 to {} is possible",
-                tower.patch, kMaxPatch);
   json::object vision = siglip(tower);
   vision["model_type"] = "minicpmv4_6_vision";
   vision["image_size"] = side * tower.patch;

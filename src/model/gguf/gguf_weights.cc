@@ -226,7 +226,7 @@ void GgufWeights::add_pieces(std::string name, std::vector<std::int64_t> shape,
 Result<void> GgufWeights::add_heads(const std::string& to, const GgufPlace& source,
                                     std::int64_t heads) {
   const std::vector<std::int64_t>& shape = source.tensor->shape;
-  if (shape.empty() || heads < 1 || heads > shape.front() || shape.front() % (2 * heads) != 0 ||
+  if (heads < 1 || heads > shape.front() || shape.front() % (2 * heads) != 0 ||
       !has_whole_rows(source))
     return misshapen(source, fmt::format("{} heads of an even length", heads));
   const FilePart all = whole(source);
@@ -313,14 +313,14 @@ Result<void> GgufWeights::add_value_heads(GgufChange change, const std::string& 
   std::vector<std::int64_t> shape = source.tensor->shape;
   std::int64_t first = 0;
   const bool tail = change == GgufChange::kValueTail || change == GgufChange::kValueTaps;
-  if (tail && !shape.empty()) {
+  if (tail) {
     TRY(const std::int64_t values, model_.metadata().get_int(model_.key("ssm.inner_size")));
     if (values < 1 || values > shape.front())
       return misshapen(source, fmt::format("{} rows of values", values));
     first = shape.front() - values;
   }
   const auto count = static_cast<std::int64_t>(heads.size());
-  const bool rows = !shape.empty() && shape.front() > 0 && has_whole_rows(source);
+  const bool rows = shape.front() > 0 && has_whole_rows(source);
   if (!rows || (shape.front() - first) % count != 0)
     return misshapen(source, fmt::format("rows of {} heads", count));
   if (change == GgufChange::kValueDecay && source.tensor->type != "F32")
@@ -376,7 +376,7 @@ Result<std::int64_t> GgufWeights::heads_of(GgufChange change) const {
 // Those that tensors which become one must have in common: of stacked ones all but their rows.
 std::vector<std::int64_t> extents(const GgufPlace& place, GgufChange change) {
   std::vector<std::int64_t> shape = place.tensor->shape;
-  if (change == GgufChange::kStacked && !shape.empty()) shape.erase(shape.begin());
+  if (change == GgufChange::kStacked) shape.erase(shape.begin());
   return shape;
 }
 
@@ -424,7 +424,7 @@ Result<void> GgufWeights::add(const GgufRow& row, const std::string& to, const S
       while (shape.size() < 3) shape.insert(shape.begin(), 1);
       break;
     case GgufChange::kStacked:
-      for (std::size_t i = 1; i < sources.size() && !shape.empty(); ++i)
+      for (std::size_t i = 1; i < sources.size(); ++i)
         shape.front() += sources[i].tensor->shape.front();
       break;
     case GgufChange::kNumbers:
