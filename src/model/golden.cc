@@ -289,12 +289,6 @@ Result<GoldenMedia> prepare_golden_media(const Processor& processor, const Golde
   return media;
 }
 
-Result<std::vector<PreparedImage>> prepare_golden_images(const Processor& processor,
-                                                         const Golden& golden) {
-  TRY(GoldenMedia media, prepare_golden_media(processor, golden));
-  return std::move(media.prepared);
-}
-
 Result<GoldenReport> compare_with_golden(const Model& model, Device& device,
                                          const Tokenizer& tokenizer, const Golden& golden,
                                          const LoraAdapter* adapter) {

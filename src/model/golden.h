@@ -76,8 +76,5 @@ struct GoldenMedia {
   std::vector<std::string> names;       // of `prepared`: what it was made from
 };
 Result<GoldenMedia> prepare_golden_media(const Processor& processor, const Golden& golden);
-// The same of a golden without videos.
-Result<std::vector<PreparedImage>> prepare_golden_images(const Processor& processor,
-                                                         const Golden& golden);
 
 }  // namespace saccade

@@ -28,35 +28,4 @@ void AnswerParser::put(std::string_view text, AnswerEvents& events) {
   }
 }
 
-void ParsedAnswer::add(const AnswerEvents& events) {
-  for (const AnswerEvent& event : events.list()) {
-    switch (event.kind) {
-      case AnswerEvent::Kind::kContent:
-        content += event.text;
-        break;
-      case AnswerEvent::Kind::kReasoning:
-        reasoning += event.text;
-        break;
-      case AnswerEvent::Kind::kCallBegin:
-        calls.push_back({event.text, ""});
-        break;
-      case AnswerEvent::Kind::kArguments:
-        calls.back().arguments += event.text;
-        break;
-      case AnswerEvent::Kind::kCallEnd:
-        break;
-    }
-  }
-}
-
-ParsedAnswer parse_answer(const ParserForm& form, std::string_view text) {
-  AnswerParser parser(form);
-  AnswerEvents events;
-  parser.feed(text, events);
-  parser.finish(events);
-  ParsedAnswer answer;
-  answer.add(events);
-  return answer;
-}
-
 }  // namespace saccade::tools

@@ -40,22 +40,4 @@ class AnswerParser {
   std::optional<ToolCallParser> calls_;
 };
 
-// What the events of an answer come to.
-struct ParsedCall {
-  std::string name;
-  std::string arguments;
-  bool operator==(const ParsedCall&) const = default;
-};
-struct ParsedAnswer {
-  std::string content;
-  std::string reasoning;
-  std::vector<ParsedCall> calls;
-
-  void add(const AnswerEvents& events);
-  bool operator==(const ParsedAnswer&) const = default;
-};
-
-// The same machine, fed once.
-ParsedAnswer parse_answer(const ParserForm& form, std::string_view text);
-
 }  // namespace saccade::tools

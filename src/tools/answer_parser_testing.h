@@ -23,6 +23,51 @@ inline ParserForm parser_form(std::string_view calls, std::string_view reasoning
   return form;
 }
 
+// What the events of an answer come to.
+struct ParsedCall {
+  std::string name;
+  std::string arguments;
+  bool operator==(const ParsedCall&) const = default;
+};
+struct ParsedAnswer {
+  std::string content;
+  std::string reasoning;
+  std::vector<ParsedCall> calls;
+
+  void add(const AnswerEvents& events) {
+    for (const AnswerEvent& event : events.list()) {
+      switch (event.kind) {
+        case AnswerEvent::Kind::kContent:
+          content += event.text;
+          break;
+        case AnswerEvent::Kind::kReasoning:
+          reasoning += event.text;
+          break;
+        case AnswerEvent::Kind::kCallBegin:
+          calls.push_back({event.text, ""});
+          break;
+        case AnswerEvent::Kind::kArguments:
+          calls.back().arguments += event.text;
+          break;
+        case AnswerEvent::Kind::kCallEnd:
+          break;
+      }
+    }
+  }
+  bool operator==(const ParsedAnswer&) const = default;
+};
+
+// The machine, fed once.
+inline ParsedAnswer parse_answer(const ParserForm& form, std::string_view text) {
+  AnswerParser parser(form);
+  AnswerEvents events;
+  parser.feed(text, events);
+  parser.finish(events);
+  ParsedAnswer answer;
+  answer.add(events);
+  return answer;
+}
+
 // content | reasoning | name(arguments) ...
 inline std::string shown(const ParsedAnswer& answer) {
   std::string text = answer.content + "|" + answer.reasoning;

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
@@ -53,6 +54,13 @@ inline std::unique_ptr<Model> load(const std::string& directory, Device& device,
   auto model = load_model(*checkpoint, device, options);
   EXPECT_TRUE(model) << model.error().message;
   return model ? std::make_unique<Model>(*std::move(model)) : nullptr;
+}
+
+// What the tower is given of a golden's images and videos.
+inline Result<std::vector<PreparedImage>> prepare_golden_images(const Processor& processor,
+                                                                const Golden& golden) {
+  TRY(GoldenMedia media, prepare_golden_media(processor, golden));
+  return std::move(media.prepared);
 }
 
 // Writes the checkpoint under the names and the configuration of other_form/ into `to`.

@@ -236,7 +236,7 @@ GgufAnswer gguf_answer_of(const std::string& place, Device& device, const Golden
   std::vector<ImageLayout> layouts;
   std::string text = "The sky above the port was 7 x 91, caf\u00e9";
   if (golden != nullptr) {
-    auto prepared = prepare_golden_images(*model->processor, *golden);
+    auto prepared = test::prepare_golden_images(*model->processor, *golden);
     EXPECT_TRUE(prepared) << prepared.error().message;
     if (!prepared) return answer;
     images = *std::move(prepared);

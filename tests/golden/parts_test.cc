@@ -91,7 +91,7 @@ TEST(TowerFingerprint, IsEmptyWithoutATower) {
 
 // Embedding rows of the golden's first image.
 std::vector<float> encode_golden(const Model& model, Device& device, const Golden& golden) {
-  const auto images = prepare_golden_images(*model.processor, golden);
+  const auto images = test::prepare_golden_images(*model.processor, golden);
   EXPECT_TRUE(images) << images.error().message;
   const PreparedImage& image = images->front();
   EXPECT_TRUE(model.network->reserve(device, {.rows = 16,

@@ -70,7 +70,7 @@ TEST(Processor, LaysOutPreparesAndExpandsWithoutWeights) {
     const auto device = make_reference_device();
     const auto model = test::load(golden_folder(name), *device);
     ASSERT_NE(model, nullptr);
-    const auto want = prepare_golden_images(*model->processor, *golden);
+    const auto want = test::prepare_golden_images(*model->processor, *golden);
     ASSERT_TRUE(want) << want.error().message;
     const auto prepared = (*processor)->prepare_image(*pixels, *layout, {});
     ASSERT_TRUE(prepared) << prepared.error().message;
@@ -149,7 +149,7 @@ TEST(Processor, GivenRowsMakeThePromptOfTheirImage) {
       const auto golden =
           read_golden(golden_folder(name) + "/golden/" + conversation + ".safetensors");
       ASSERT_TRUE(golden) << golden.error().message;
-      const auto images = prepare_golden_images(**processor, *golden);
+      const auto images = test::prepare_golden_images(**processor, *golden);
       ASSERT_TRUE(images) << images.error().message;
       std::vector<ImageLayout> layouts;
       for (const PreparedImage& image : *images) {

@@ -86,7 +86,7 @@ struct RankAnswer {
 
 RankAnswer answer(Model& model, Device& device, const std::string& checkpoint,
                   const Golden& golden) {
-  const auto media = prepare_golden_images(*model.processor, golden);
+  const auto media = test::prepare_golden_images(*model.processor, golden);
   EXPECT_TRUE(media) << media.error().message;
   const auto tokenizer = load_tokenizer(checkpoint);
   EXPECT_TRUE(tokenizer) << tokenizer.error().message;

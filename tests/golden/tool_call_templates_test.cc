@@ -11,7 +11,7 @@
 
 #include "base/json.h"
 #include "text/templates/chat_template.h"
-#include "tools/answer_parser.h"
+#include "tools/answer_parser_testing.h"
 
 namespace saccade {
 namespace {

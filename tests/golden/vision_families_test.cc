@@ -146,7 +146,7 @@ TEST(VisionFamilies, ChunksDoNotChangeTokens) {
     ASSERT_TRUE(golden) << golden.error().message;
     const auto model = test::load(directory, *device);
     ASSERT_NE(model, nullptr);
-    const auto images = prepare_golden_images(*model->processor, *golden);
+    const auto images = test::prepare_golden_images(*model->processor, *golden);
     ASSERT_TRUE(images) << images.error().message;
     std::vector<ImageLayout> layouts;
     for (const auto& image : *images) layouts.push_back(image.layout);
@@ -322,7 +322,7 @@ TEST(VisionFamilies, PaligemmaIsNotCausalInItsPrompt) {
     ASSERT_TRUE(golden) << golden.error().message;
     const auto model = test::load(directory, *device);
     ASSERT_NE(model, nullptr);
-    const auto images = prepare_golden_images(*model->processor, *golden);
+    const auto images = test::prepare_golden_images(*model->processor, *golden);
     ASSERT_TRUE(images) << images.error().message;
     const std::vector<ImageLayout> layouts = {images->front().layout};
     for (const bool causal : {false, true}) {
@@ -350,7 +350,7 @@ TEST(VisionFamilies, Gemma3SeesImagesWhole) {
     ASSERT_TRUE(golden) << golden.error().message;
     const auto model = test::load(directory, *device);
     ASSERT_NE(model, nullptr);
-    const auto images = prepare_golden_images(*model->processor, *golden);
+    const auto images = test::prepare_golden_images(*model->processor, *golden);
     ASSERT_TRUE(images) << images.error().message;
     std::vector<ImageLayout> layouts;
     for (const auto& image : *images) layouts.push_back(image.layout);

@@ -20,7 +20,7 @@ struct Answer {
 
 Answer answer(Model& model, Device& device, const std::string& checkpoint, const Golden& golden) {
   Answer answer;
-  const auto media = prepare_golden_images(*model.processor, golden);
+  const auto media = test::prepare_golden_images(*model.processor, golden);
   EXPECT_TRUE(media) << media.error().message;
   const auto tokenizer = load_tokenizer(checkpoint);
   EXPECT_TRUE(tokenizer) << tokenizer.error().message;

@@ -10,7 +10,7 @@
 #include "base/rng.h"
 #include "grammar/automaton/matcher.h"
 #include "grammar/frontends/required_structures.h"
-#include "tools/answer_parser.h"
+#include "tools/answer_parser_testing.h"
 
 namespace saccade {
 namespace {

@@ -35,9 +35,6 @@ inline Rows rows_of(View view) {
 }
 inline const float* floats(View view) { return reinterpret_cast<const float*>(data_of(view)); }
 
-// What goes to the device at a time of a matrix that is packed or sent.
-constexpr std::size_t kBandBytes = std::size_t{8} << 20;
-
 // Memory that grows to the largest use and stays. What is replaced is freed by the runtime once no
 // work is left that may use it.
 class DeviceScratch {
