@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "model/checkpoint/config_section.h"
 #include "model/checkpoint/decoder_config.h"
 #include "model/images/image_processor.h"
 #include "model/images/patch_images.h"
@@ -201,23 +202,14 @@ Result<PatchVideos> parse_videos(const Checkpoint& checkpoint, const PatchExtent
   return videos;
 }
 
-Result<std::int64_t> token_of(const json::object& config, std::string_view name,
-                              std::int64_t fallback, std::int64_t vocab) {
-  if (json::find(config, name) == nullptr) return fallback;
-  TRY(const std::int64_t token, json::get_int(config, name));
-  if (token < 0 || token >= vocab)
-    return fail(ErrorCode::kUnsupported, "{} {} is outside the vocabulary of {}", name, token,
-                vocab);
-  return token;
-}
-
 Result<MediaTokens> read_media_tokens(const json::object& config, const PatchMedia& media,
                                       std::int64_t vocab) {
-  TRY(const std::int64_t image, token_of(config, "image_token_id", media.words.image_token, vocab));
-  TRY(const std::int64_t video, token_of(config, "video_token_id", media.words.video_token, vocab));
-  MediaTokens tokens{static_cast<TokenId>(image), static_cast<TokenId>(video),
-                     static_cast<TokenId>(video)};
-  if (media.video_text == VideoText::kTimesAfter) tokens.of_group = tokens.image;
+  MediaTokens tokens;
+  TRY(tokens.image,
+      media_token(config, {{"image_token_id"}, media.words.image_token, true}, vocab));
+  TRY(tokens.video,
+      media_token(config, {{"video_token_id"}, media.words.video_token, true}, vocab));
+  tokens.of_group = media.video_text == VideoText::kTimesAfter ? tokens.image : tokens.video;
   return tokens;
 }
 

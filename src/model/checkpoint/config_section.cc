@@ -1,5 +1,6 @@
 #include "model/checkpoint/config_section.h"
 
+#include <algorithm>
 #include <boost/json/value.hpp>
 
 namespace saccade {
@@ -20,6 +21,21 @@ Result<void> read_extents(const json::object& section, std::string_view section_
                   *field.into, field.most);
   }
   return {};
+}
+
+Result<TokenId> media_token(const json::object& config, const MediaTokenField& field,
+                            std::int64_t vocab) {
+  const auto has = [&](std::string_view name) { return json::find(config, name) != nullptr; };
+  const auto* const said = std::ranges::find_if(field.names, has);
+  const bool found = said != field.names.end();
+  const std::string_view name = found ? *said : field.names.front();
+  TRY(const std::int64_t token, field.fallback < 0
+                                    ? json::get_int(config, name)
+                                    : json::get_int_or(config, name, field.fallback));
+  if ((token < 0 || token >= vocab) && (found || !field.any_fallback))
+    return fail(ErrorCode::kUnsupported, "{} {} is outside the vocabulary of {}", name, token,
+                vocab);
+  return static_cast<TokenId>(token);
 }
 
 }  // namespace saccade

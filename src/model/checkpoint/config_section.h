@@ -1,12 +1,14 @@
-// Sections of config.json and the extents in them.
+// Sections of config.json, the extents in them, and the ids of placeholders.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
 
 #include "base/json.h"
 #include "base/result.h"
+#include "text/tokenizer.h"
 
 namespace saccade {
 
@@ -22,5 +24,16 @@ struct ExtentField {
 };
 Result<void> read_extents(const json::object& section, std::string_view section_name,
                           std::span<const ExtentField> fields);
+
+// The id of a placeholder for images or videos.
+struct MediaTokenField {
+  std::array<std::string_view, 2> names;  // the first that the file has counts; one may be empty
+  std::int64_t fallback = -1;             // of a file that has none; -1: it must have one
+  // A file that has none may be of another vocabulary, as where the class's default is left out.
+  bool any_fallback = false;
+};
+// kUnsupported where the id is not one of `vocab`.
+Result<TokenId> media_token(const json::object& config, const MediaTokenField& field,
+                            std::int64_t vocab);
 
 }  // namespace saccade

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <utility>
 
+#include "model/checkpoint/config_section.h"
 #include "model/checkpoint/decoder_config.h"
 #include "model/families/known_templates.h"
 #include "model/family.h"
@@ -290,17 +291,15 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   TRY(SquareImages squares,
       SquareImages::parse(checkpoint.preprocessor, image.tower, image.tokens(), kNormalize,
                           ResampleFilter::kBilinear));
-  TRY(std::int64_t token, json::get_int_or(checkpoint.config, "image_token_index", 262144));
-  TRY(token, json::get_int_or(checkpoint.config, "image_token_id", token));
-  if (token < 0 || token >= text.settings.vocab)
-    return fail(ErrorCode::kUnsupported, "image_token_index {} is outside the vocabulary of {}",
-                token, text.settings.vocab);
+  TRY(const TokenId token,
+      media_token(checkpoint.config, {{"image_token_id", "image_token_index"}, 262144},
+                  text.settings.vocab));
   const std::int64_t hidden = text.settings.hidden;
   TRY(ModelShape shape, describe_model("gemma-3", checkpoint, text));
   auto images = std::make_unique<const SquareImages>(std::move(squares));
   describe_images(*images, shape);
   return UnloadedModel{
-      std::make_unique<Gemma3Processor>(shape, std::move(images), static_cast<TokenId>(token)),
+      std::make_unique<Gemma3Processor>(shape, std::move(images), token),
       make_network(std::move(shape), std::move(text.settings), text_names("language_model."),
                    std::make_unique<Gemma3Tower>(image, hidden))};
 }

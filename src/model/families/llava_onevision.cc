@@ -16,6 +16,7 @@
 #include <boost/json/value.hpp>
 #include <utility>
 
+#include "model/checkpoint/config_section.h"
 #include "model/checkpoint/decoder_config.h"
 #include "model/family.h"
 #include "model/images/anyres.h"
@@ -362,18 +363,6 @@ class LlavaProcessor final : public ImageProcessor {
   std::array<TokenId, 2> tokens_;  // as kPlaceholders
 };
 
-// Older files say _index, newer _id.
-Result<TokenId> token_of(const json::object& config, std::string_view name, std::int64_t fallback,
-                         std::int64_t vocab) {
-  const std::string newer = std::string(name.substr(0, name.rfind('_'))) + "_id";
-  const bool said = json::find(config, name) != nullptr || json::find(config, newer) != nullptr;
-  TRY(fallback, json::get_int_or(config, newer, fallback));
-  TRY(const std::int64_t id, json::get_int_or(config, name, fallback));
-  if (said && (id < 0 || id >= vocab))
-    return fail(ErrorCode::kUnsupported, "{} {} is outside the vocabulary of {}", name, id, vocab);
-  return static_cast<TokenId>(id);
-}
-
 Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   TRY(DecoderConfig text, parse_decoder(checkpoint.config, kTextDefaults));
   text.settings.qkv_bias = true;
@@ -391,9 +380,11 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   TRY(const ResampleFilter filter,
       parse_resample(checkpoint.preprocessor, ResampleFilter::kBicubic));
   TRY(const TokenId image_token,
-      token_of(checkpoint.config, "image_token_index", 151646, text.settings.vocab));
+      media_token(checkpoint.config, {{"image_token_index", "image_token_id"}, 151646, true},
+                  text.settings.vocab));
   TRY(const TokenId video_token,
-      token_of(checkpoint.config, "video_token_index", 151647, text.settings.vocab));
+      media_token(checkpoint.config, {{"video_token_index", "video_token_id"}, 151647, true},
+                  text.settings.vocab));
   const std::int64_t hidden = text.settings.hidden;
   TRY(ModelShape shape, describe_model("llava-onevision", checkpoint, text));
   auto images = std::make_unique<const AnyresImages>(anyres, tower, normalize, filter);

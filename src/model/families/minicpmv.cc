@@ -208,24 +208,14 @@ class MiniCpmvProcessor final : public ImageProcessor {
   bool numbered_ = true;
 };
 
-Result<std::array<TokenId, 2>> read_tokens(const json::object& config, std::int64_t vocab) {
-  std::array<TokenId, 2> tokens{};
-  constexpr std::array<std::string_view, 2> kNames = {"image_token_id", "video_token_id"};
-  for (std::size_t i = 0; i < kNames.size(); ++i) {
-    TRY(const std::int64_t token, json::get_int(config, kNames[i]));
-    if (token < 0 || token >= vocab)
-      return fail(ErrorCode::kUnsupported, "{} {} is outside the vocabulary of {}", kNames[i],
-                  token, vocab);
-    tokens[i] = static_cast<TokenId>(token);
-  }
-  return tokens;
-}
-
 Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   TRY(DecoderConfig text, parse_text(checkpoint.config));
   TRY(MiniCpmvTowerSettings tower, parse_vision(checkpoint.config));
   tower.out = text.settings.hidden;
-  TRY(const auto tokens, read_tokens(checkpoint.config, text.settings.vocab));
+  TRY(const TokenId image_token,
+      media_token(checkpoint.config, {{"image_token_id"}}, text.settings.vocab));
+  TRY(const TokenId video_token,
+      media_token(checkpoint.config, {{"video_token_id"}}, text.settings.vocab));
   TRY(const SliceProcessor of_images, parse_slices(checkpoint.preprocessor, tower));
   const json::object& video_file = video_preprocessor(checkpoint);
   TRY(const SliceProcessor of_videos, parse_slices(video_file, tower));
@@ -243,8 +233,9 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   shape.max_image_tokens =
       shape.max_image_patches / (kSquarePatches * kSquarePatches) * of_images.slices.square_tokens;
   shape.frames_per_grid = 1;
-  auto processor = std::make_unique<MiniCpmvProcessor>(
-      shape, std::move(images), std::move(videos), tokens, of_images.slices, of_images.numbered);
+  auto processor = std::make_unique<MiniCpmvProcessor>(shape, std::move(images), std::move(videos),
+                                                       std::array{image_token, video_token},
+                                                       of_images.slices, of_images.numbered);
   return UnloadedModel{
       std::move(processor),
       make_network(std::move(shape), std::move(text.settings),

@@ -333,22 +333,13 @@ class PixtralProcessor final : public ImageProcessor {
   std::int64_t merge_;
 };
 
-Result<TokenId> read_image_token(const json::object& config, std::int64_t fallback,
-                                 std::int64_t vocab) {
-  TRY(std::int64_t token, json::get_int_or(config, "image_token_id", fallback));
-  TRY(token, json::get_int_or(config, "image_token_index", token));
-  if (token < 0 || token >= vocab)
-    return fail(ErrorCode::kUnsupported, "image_token_index {} is outside the vocabulary of {}",
-                token, vocab);
-  return static_cast<TokenId>(token);
-}
-
 Result<UnloadedModel> create_of(const Checkpoint& checkpoint, const ClassDefaults& defaults) {
   const json::object& config = checkpoint.config;
   TRY(DecoderConfig text, parse_text(config, defaults));
   TRY(PixtralTowerSettings tower, parse_tower(config, text, defaults));
   TRY(const TokenId image_token,
-      read_image_token(config, defaults.image_token, text.settings.vocab));
+      media_token(config, {{"image_token_index", "image_token_id"}, defaults.image_token},
+                  text.settings.vocab));
   TRY(auto images, parse_images(checkpoint.preprocessor, tower));
   DecoderNames names = DecoderNames::under("language_model.model.", "language_model.lm_head");
   TRY(ModelShape shape, describe_model(defaults.family, checkpoint, text));

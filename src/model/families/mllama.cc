@@ -185,18 +185,15 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   const json::object& config = checkpoint.config;
   TRY(DecoderConfig text, parse_text(config));
   TRY(MllamaTowerSettings tower, parse_tower(config, text));
-  TRY(std::int64_t image_token, json::get_int_or(config, "image_token_index", 128256));
-  TRY(image_token, json::get_int_or(config, "image_token_id", image_token));
-  if (image_token < 0 || image_token >= text.settings.vocab + kPlaceholders)
-    return fail(ErrorCode::kUnsupported, "image_token_index {} is outside the embedding of {} rows",
-                image_token, text.settings.vocab + kPlaceholders);
+  TRY(const TokenId image_token,
+      media_token(config, {{"image_token_id", "image_token_index"}, 128256},
+                  text.settings.vocab + kPlaceholders));
   TRY(auto images, parse_mllama_images(checkpoint.preprocessor, tower));
   DecoderNames names = DecoderNames::under("language_model.model.", "language_model.lm_head");
   TRY(ModelShape shape, describe_model("llama-3.2-vision", checkpoint, text));
   shape.placeholders = kPlaceholders;
   describe_images(*images, shape);
-  return UnloadedModel{std::make_unique<MllamaProcessor>(shape, std::move(images),
-                                                         static_cast<TokenId>(image_token)),
+  return UnloadedModel{std::make_unique<MllamaProcessor>(shape, std::move(images), image_token),
                        make_network(std::move(shape), std::move(text.settings), std::move(names),
                                     make_mllama_tower(std::move(tower)))};
 }

@@ -14,6 +14,7 @@
 #include <cmath>
 #include <utility>
 
+#include "model/checkpoint/config_section.h"
 #include "model/checkpoint/decoder_config.h"
 #include "model/family.h"
 #include "model/images/image_processor.h"
@@ -183,20 +184,17 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   TRY(TileTowerSettings tower, parse_siglip(checkpoint.config));
   TRY(SquareImages squares, SquareImages::parse(checkpoint.preprocessor, tower, tower.patches(),
                                                 kNormalize, ResampleFilter::kBicubic));
-  TRY(std::int64_t token, json::get_int_or(checkpoint.config, "image_token_index", 256000));
-  TRY(token, json::get_int_or(checkpoint.config, "image_token_id", token));
-  if (token < 0 || token >= text.settings.vocab)
-    return fail(ErrorCode::kUnsupported, "image_token_index {} is outside the vocabulary of {}",
-                token, text.settings.vocab);
+  TRY(const TokenId token,
+      media_token(checkpoint.config, {{"image_token_id", "image_token_index"}, 256000},
+                  text.settings.vocab));
   const std::int64_t hidden = text.settings.hidden;
   const bool second = is_gemma2(checkpoint.config);
   TRY(ModelShape shape, describe_model(second ? "paligemma2" : "paligemma", checkpoint, text));
   auto images = std::make_unique<const SquareImages>(std::move(squares));
   describe_images(*images, shape);
-  return UnloadedModel{
-      std::make_unique<PaligemmaProcessor>(shape, std::move(images), static_cast<TokenId>(token)),
-      make_network(std::move(shape), std::move(text.settings), text_names(second),
-                   std::make_unique<PaligemmaTower>(tower, hidden))};
+  return UnloadedModel{std::make_unique<PaligemmaProcessor>(shape, std::move(images), token),
+                       make_network(std::move(shape), std::move(text.settings), text_names(second),
+                                    std::make_unique<PaligemmaTower>(tower, hidden))};
 }
 
 // --- what checkpoints call themselves ---

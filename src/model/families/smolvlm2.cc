@@ -451,22 +451,19 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   TRY(const NormalizeTable normalize, parse_normalize(checkpoint.preprocessor, kNormalize));
   TRY(const ResampleFilter filter,
       parse_resample(checkpoint.preprocessor, ResampleFilter::kLanczos));
-  TRY(const std::int64_t token, json::get_int_or(checkpoint.config, "image_token_id", 128257));
-  if (token < 0 || token >= text.settings.vocab)
-    return fail(ErrorCode::kUnsupported, "image_token_id {} is outside the vocabulary of {}", token,
-                text.settings.vocab);
+  TRY(const TokenId token,
+      media_token(checkpoint.config, {{"image_token_id"}, 128257}, text.settings.vocab));
   const std::int64_t hidden = text.settings.hidden;
   TRY(ModelShape shape, describe_model("smolvlm2", checkpoint, text));
   auto images = std::make_unique<const SplitImages>(split, tower, normalize, filter);
   describe_images(*images, shape);
   TRY(std::unique_ptr<const TileVideos> videos, parse_videos(checkpoint, tower, split.tile_tokens));
   shape.frames_per_grid = 1;
-  return UnloadedModel{
-      std::make_unique<SmolProcessor>(shape, std::move(images), std::move(videos),
-                                      static_cast<TokenId>(token), image, split.tile_tokens),
-      make_network(std::move(shape), std::move(text.settings),
-                   DecoderNames::under("model.text_model."),
-                   std::make_unique<SmolTower>(tower, factor, hidden))};
+  return UnloadedModel{std::make_unique<SmolProcessor>(shape, std::move(images), std::move(videos),
+                                                       token, image, split.tile_tokens),
+                       make_network(std::move(shape), std::move(text.settings),
+                                    DecoderNames::under("model.text_model."),
+                                    std::make_unique<SmolTower>(tower, factor, hidden))};
 }
 
 // --- what checkpoints call themselves ---
