@@ -114,19 +114,21 @@ constexpr std::array kQwen3Tower = {
     GgufRow{{"v.deepstack.{}.fc2"}, "model.visual.deepstack_merger_list.{}.linear_fc2"},
 };
 
-// SigLIP, as Gemma 3 and SmolVLM name it after their prefix.
+// SigLIP, after the prefix that the family has for it.
+constexpr std::array kSiglipRows = {
+    GgufRow{{"v.patch_embd"}, "embeddings.patch_embedding"},
+    GgufRow{{"v.position_embd"}, "embeddings.position_embedding"},
+    GgufRow{{"v.blk.{}.attn_q"}, "encoder.layers.{}.self_attn.q_proj"},
+    GgufRow{{"v.blk.{}.attn_k"}, "encoder.layers.{}.self_attn.k_proj"},
+    GgufRow{{"v.blk.{}.attn_v"}, "encoder.layers.{}.self_attn.v_proj"},
+    GgufRow{{"v.blk.{}.attn_out"}, "encoder.layers.{}.self_attn.out_proj"},
+    GgufRow{{"v.blk.{}.ln1"}, "encoder.layers.{}.layer_norm1"},
+    GgufRow{{"v.blk.{}.ln2"}, "encoder.layers.{}.layer_norm2"},
+    GgufRow{{"v.blk.{}.ffn_up"}, "encoder.layers.{}.mlp.fc1"},
+    GgufRow{{"v.blk.{}.ffn_down"}, "encoder.layers.{}.mlp.fc2"},
+};
+constexpr std::string_view kHubSiglip = "vision_tower.vision_model.";
 constexpr std::array kGemmaTower = {
-    GgufRow{{"v.patch_embd"}, "vision_tower.vision_model.embeddings.patch_embedding"},
-    GgufRow{{"v.position_embd"}, "vision_tower.vision_model.embeddings.position_embedding"},
-    GgufRow{{"v.blk.{}.attn_q"}, "vision_tower.vision_model.encoder.layers.{}.self_attn.q_proj"},
-    GgufRow{{"v.blk.{}.attn_k"}, "vision_tower.vision_model.encoder.layers.{}.self_attn.k_proj"},
-    GgufRow{{"v.blk.{}.attn_v"}, "vision_tower.vision_model.encoder.layers.{}.self_attn.v_proj"},
-    GgufRow{{"v.blk.{}.attn_out"},
-            "vision_tower.vision_model.encoder.layers.{}.self_attn.out_proj"},
-    GgufRow{{"v.blk.{}.ln1"}, "vision_tower.vision_model.encoder.layers.{}.layer_norm1"},
-    GgufRow{{"v.blk.{}.ln2"}, "vision_tower.vision_model.encoder.layers.{}.layer_norm2"},
-    GgufRow{{"v.blk.{}.ffn_up"}, "vision_tower.vision_model.encoder.layers.{}.mlp.fc1"},
-    GgufRow{{"v.blk.{}.ffn_down"}, "vision_tower.vision_model.encoder.layers.{}.mlp.fc2"},
     GgufRow{{"v.post_ln"}, "vision_tower.vision_model.post_layernorm"},
     GgufRow{{"mm.soft_emb_norm"}, "multi_modal_projector.mm_soft_emb_norm", kLessOne},
     GgufRow{{"mm.input_projection.weight"},
@@ -137,16 +139,6 @@ constexpr std::array kGemmaTower = {
 // llama.cpp's converter for LLaVA, which leaves out the norm after the last layer: the tower has it
 // and does not run it, so that whatever is of its width will do.
 constexpr std::array kOnevisionTower = {
-    kGemmaTower[0],
-    kGemmaTower[1],
-    kGemmaTower[2],
-    kGemmaTower[3],
-    kGemmaTower[4],
-    kGemmaTower[5],
-    kGemmaTower[6],
-    kGemmaTower[7],
-    kGemmaTower[8],
-    kGemmaTower[9],
     GgufRow{{"v.blk.0.ln1"}, "vision_tower.vision_model.post_layernorm"},
     GgufRow{{"mm.0"}, "multi_modal_projector.linear_1"},
     GgufRow{{"mm.2"}, "multi_modal_projector.linear_2"},
@@ -154,30 +146,10 @@ constexpr std::array kOnevisionTower = {
     GgufRow{{"v.image_newline"}, "image_newline", kNone, true},
 };
 constexpr std::array kSmolVlmTower = {
-    GgufRow{{"v.patch_embd"}, "model.vision_model.embeddings.patch_embedding"},
-    GgufRow{{"v.position_embd"}, "model.vision_model.embeddings.position_embedding"},
-    GgufRow{{"v.blk.{}.attn_q"}, "model.vision_model.encoder.layers.{}.self_attn.q_proj"},
-    GgufRow{{"v.blk.{}.attn_k"}, "model.vision_model.encoder.layers.{}.self_attn.k_proj"},
-    GgufRow{{"v.blk.{}.attn_v"}, "model.vision_model.encoder.layers.{}.self_attn.v_proj"},
-    GgufRow{{"v.blk.{}.attn_out"}, "model.vision_model.encoder.layers.{}.self_attn.out_proj"},
-    GgufRow{{"v.blk.{}.ln1"}, "model.vision_model.encoder.layers.{}.layer_norm1"},
-    GgufRow{{"v.blk.{}.ln2"}, "model.vision_model.encoder.layers.{}.layer_norm2"},
-    GgufRow{{"v.blk.{}.ffn_up"}, "model.vision_model.encoder.layers.{}.mlp.fc1"},
-    GgufRow{{"v.blk.{}.ffn_down"}, "model.vision_model.encoder.layers.{}.mlp.fc2"},
     GgufRow{{"v.post_ln"}, "model.vision_model.post_layernorm"},
     GgufRow{{"mm.model.fc"}, "model.connector.modality_projection.proj"},
 };
 constexpr std::array kMiniCpmvTower = {
-    GgufRow{{"v.patch_embd"}, "model.vision_tower.embeddings.patch_embedding"},
-    GgufRow{{"v.position_embd"}, "model.vision_tower.embeddings.position_embedding"},
-    GgufRow{{"v.blk.{}.attn_q"}, "model.vision_tower.encoder.layers.{}.self_attn.q_proj"},
-    GgufRow{{"v.blk.{}.attn_k"}, "model.vision_tower.encoder.layers.{}.self_attn.k_proj"},
-    GgufRow{{"v.blk.{}.attn_v"}, "model.vision_tower.encoder.layers.{}.self_attn.v_proj"},
-    GgufRow{{"v.blk.{}.attn_out"}, "model.vision_tower.encoder.layers.{}.self_attn.out_proj"},
-    GgufRow{{"v.blk.{}.ln1"}, "model.vision_tower.encoder.layers.{}.layer_norm1"},
-    GgufRow{{"v.blk.{}.ln2"}, "model.vision_tower.encoder.layers.{}.layer_norm2"},
-    GgufRow{{"v.blk.{}.ffn_up"}, "model.vision_tower.encoder.layers.{}.mlp.fc1"},
-    GgufRow{{"v.blk.{}.ffn_down"}, "model.vision_tower.encoder.layers.{}.mlp.fc2"},
     GgufRow{{"v.post_ln"}, "model.vision_tower.post_layernorm"},
     GgufRow{{"v.vit_merger.ln1"}, "model.vision_tower.vit_merger.layer_norm1"},
     GgufRow{{"v.vit_merger.attn_q"}, "model.vision_tower.vit_merger.self_attn.q_proj"},
@@ -307,6 +279,11 @@ constexpr GgufFamily headed(GgufFamily family, std::string_view head) {
   return family;
 }
 
+constexpr GgufFamily siglip_under(std::string_view prefix, GgufFamily family) {
+  family.siglip_prefix = prefix;
+  return family;
+}
+
 constexpr GgufFamily stacked(GgufFamily family) {
   family.stacked_experts = true;
   family.layers = kStackedExpertLayers;
@@ -340,22 +317,30 @@ constexpr std::array kGgufFamilies = {
                       "qwen3_vl_moe")),
            "qwen3vl_merger", "qwen3_vl_moe_text", "model.language_model.", kQwen3Tower,
            add_qwen3_tower),
-    seeing(as(kGgufGemma3, "gemma3", "Gemma3ForConditionalGeneration", "gemma3"), "gemma3",
-           "gemma3_text", "language_model.model.", kGemmaTower, add_gemma_tower),
-    seeing(as(kGgufLlama, "llama", "SmolVLMForConditionalGeneration", "smolvlm"), "idefics3",
-           "llama", "model.text_model.", kSmolVlmTower, add_smolvlm_tower),
+    siglip_under(
+        kHubSiglip,
+        seeing(as(kGgufGemma3, "gemma3", "Gemma3ForConditionalGeneration", "gemma3"), "gemma3",
+               "gemma3_text", "language_model.model.", kGemmaTower, add_gemma_tower)),
+    siglip_under(
+        "model.vision_model.",
+        seeing(as(kGgufLlama, "llama", "SmolVLMForConditionalGeneration", "smolvlm"), "idefics3",
+               "llama", "model.text_model.", kSmolVlmTower, add_smolvlm_tower)),
     headed(seeing(as(kGgufLlama, "llama", "LlavaForConditionalGeneration", "llava"), "pixtral",
                   "mistral", "language_model.model.", kPixtralTower, add_pixtral_tower),
            "language_model.lm_head"),
     seeing(as(kGgufQwen35, "qwen35", "Qwen3_5ForConditionalGeneration", "qwen3_5"),
            "qwen3vl_merger", "qwen3_5_text", "model.language_model.", kQwen3Tower, add_qwen3_tower),
-    seeing(as(kGgufQwen35, "qwen35", "MiniCPMV4_6ForConditionalGeneration", "minicpmv4_6"),
-           "minicpmv4_6", "qwen3_5_text", "model.language_model.", kMiniCpmvTower,
-           add_minicpmv_tower),
-    headed(
-        seeing(as(kGgufQwen2, "qwen2", "LlavaOnevisionForConditionalGeneration", "llava_onevision"),
-               "mlp", "qwen2", "language_model.model.", kOnevisionTower, add_onevision_tower),
-        "language_model.lm_head"),
+    siglip_under(
+        "model.vision_tower.",
+        seeing(as(kGgufQwen35, "qwen35", "MiniCPMV4_6ForConditionalGeneration", "minicpmv4_6"),
+               "minicpmv4_6", "qwen3_5_text", "model.language_model.", kMiniCpmvTower,
+               add_minicpmv_tower)),
+    siglip_under(kHubSiglip,
+                 headed(seeing(as(kGgufQwen2, "qwen2", "LlavaOnevisionForConditionalGeneration",
+                                  "llava_onevision"),
+                               "mlp", "qwen2", "language_model.model.", kOnevisionTower,
+                               add_onevision_tower),
+                        "language_model.lm_head")),
     headed(seeing(as(kGgufQwen2, "qwen2", kIntern, "internvl"), "internvl", "qwen2", kInternText,
                   kInternTower, add_intern_tower),
            kInternHead),
@@ -370,6 +355,7 @@ constexpr std::array kGgufFamilies = {
 }  // namespace
 
 std::span<const GgufRow> gguf_text_rows() { return kTextRows; }
+std::span<const GgufRow> gguf_siglip_rows() { return kSiglipRows; }
 
 Result<const GgufFamily*> gguf_family_of(const GgufModel& model) {
   std::string known;

@@ -56,7 +56,8 @@ struct GgufFamily {
   bool norms_plus_one = false;
   bool stacked_experts = false;
   std::span<const GgufRow> layers = {};  // besides the rows of all texts
-  std::span<const GgufRow> tower = {};
+  std::string_view siglip_prefix = {};   // of a tower with gguf_siglip_rows(); empty: of none
+  std::span<const GgufRow> tower = {};   // all others of the tower, by their whole names
   // What only this family has in config.json and preprocessor_config.json. `text` is inside
   // `config`, or it is `config`.
   Result<void> (*add_text)(const GgufModel& model, json::object& text) = nullptr;
@@ -67,7 +68,8 @@ struct GgufFamily {
 // kUnsupported names the architecture or the projector that is not read, and those that are.
 Result<const GgufFamily*> gguf_family_of(const GgufModel& model);
 
-// Rows of every text, without the prefix.
+// Rows of every text, and of every SigLIP tower, without the prefix.
 std::span<const GgufRow> gguf_text_rows();
+std::span<const GgufRow> gguf_siglip_rows();
 
 }  // namespace saccade

@@ -524,6 +524,9 @@ Result<void> GgufWeights::assemble() {
   for (const std::span<const GgufRow> rows : {gguf_text_rows(), family_->layers})
     for (const GgufRow& row : rows) TRY_DO(add_row(row, family_->text_prefix, layers));
   TRY_DO(add_row({{"output"}, family_->head}, "", 1));
+  if (!family_->siglip_prefix.empty())
+    for (const GgufRow& row : gguf_siglip_rows())
+      TRY_DO(add_row(row, family_->siglip_prefix, kMaxWeightLayers));
   for (const GgufRow& row : family_->tower) TRY_DO(add_row(row, "", kMaxWeightLayers));
   // Factors of wavelengths are in the configuration; what separates Pixtral's rows is an embedding
   // of the text; SigLIP's head makes one vector of an image, which no text is given.
