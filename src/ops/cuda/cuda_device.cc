@@ -8,8 +8,6 @@
 namespace saccade::cuda {
 namespace {
 
-// What host memory goes through on its way, in bands of this size.
-
 std::int64_t padded_cols(std::int64_t cols, DType type) {
   const std::int64_t pack = 16 / static_cast<std::int64_t>(size_of(type));
   return (cols + pack - 1) / pack * pack;

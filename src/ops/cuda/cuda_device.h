@@ -28,6 +28,9 @@
 
 namespace saccade::cuda {
 
+// Host memory is copied to the device through pinned pieces of this size at most.
+inline constexpr std::size_t kBandBytes = std::size_t{8} << 20;
+
 // Where a view is absent, it is so for the kernel: a place of no rows has an address too.
 inline std::byte* data_of(View view) { return view.empty() ? nullptr : view.data(); }
 inline Rows rows_of(View view) {

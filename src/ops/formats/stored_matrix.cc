@@ -130,6 +130,14 @@ int codes_of_bits(const StoredMatrix& matrix) {
   return codes_in_words(matrix.format) && matrix.output_scale.empty() ? matrix.bits : kWordBits;
 }
 
+std::vector<std::int32_t> groups_of_inputs(const StoredMatrix& matrix) {
+  std::vector<std::int32_t> groups;
+  for (std::int64_t i = matrix.in_begin; i < matrix.in_end; ++i)
+    groups.push_back(matrix.group_of.empty() ? static_cast<std::int32_t>(i / matrix.group)
+                                             : load<std::int32_t>(matrix.group_of, i));
+  return groups;
+}
+
 bool has_super_blocks(const StoredMatrix& matrix) {
   return matrix.format == StoredMatrix::Format::kBlocks && matrix.block == BlockType::kQ4K &&
          matrix.in_begin % SuperBlock::kElements == 0 &&
@@ -248,9 +256,7 @@ void StoredMatrixReader::read_grid() {
       zeros_.push_back(static_cast<std::uint8_t>(word >> shift & mask));
     }
   }
-  for (std::int64_t i = m.in_begin; i < m.in_end; ++i)
-    group_of_.push_back(m.group_of.empty() ? static_cast<std::int32_t>(i / m.group)
-                                           : load<std::int32_t>(m.group_of, i));
+  group_of_ = groups_of_inputs(m);
 }
 
 // Of Q4_0: a half before sixteen bytes of codes, whose middle is zero.

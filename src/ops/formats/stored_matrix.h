@@ -98,6 +98,9 @@ struct StoredMatrix {
 // large number where they are something else.
 int codes_of_bits(const StoredMatrix& matrix);
 
+// Of codes in words: the group of each input of the window.
+std::vector<std::int32_t> groups_of_inputs(const StoredMatrix& matrix);
+
 // Whether weights are codes of four bits in whole SuperBlocks (Q4_K), with nothing else done to
 // them.
 bool has_super_blocks(const StoredMatrix& matrix);

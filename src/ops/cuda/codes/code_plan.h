@@ -32,7 +32,7 @@ struct CodeOutputs {
   std::int64_t group_stride = 0;  // of both, from group to group
 };
 // Outputs [begin, end). What is no number in E4M3 makes its whole output none, by its scale.
-void place_codes(const CodePlan& plan, const StoredMatrix& part, std::int64_t begin,
+void place_codes(const CodePlan& plan, const StoredMatrixReader& part, std::int64_t begin,
                  std::int64_t end, const CodeOutputs& to);
 
 }  // namespace saccade::cuda

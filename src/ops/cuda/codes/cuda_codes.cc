@@ -164,6 +164,7 @@ std::unique_ptr<PackedWeight> CudaDevice::pack_kept(std::span<const StoredMatrix
   const auto grid = static_cast<std::size_t>(like.groups * like.rows);
   std::vector<float> scales(grid);
   std::vector<std::uint8_t> zeros(nibbles ? grid : 0);
+  const std::vector<StoredMatrixReader> readers(parts.begin(), parts.end());
   send_codes(*weight->codes(), parts,
              [&](std::size_t part, std::int64_t begin, std::int64_t end, std::byte* codes,
                  std::int64_t row) {
@@ -173,7 +174,7 @@ std::unique_ptr<PackedWeight> CudaDevice::pack_kept(std::span<const StoredMatrix
                to.scales = scales.data() + row;
                to.zeros = nibbles ? zeros.data() + row : nullptr;
                to.group_stride = like.rows;
-               place_codes(*plan, parts[part], begin, end, to);
+               place_codes(*plan, readers[part], begin, end, to);
              });
   send(weight->codes()->scales, std::as_bytes(std::span(scales)));
   send(weight->codes()->zeros, std::as_bytes(std::span(zeros)));
