@@ -229,6 +229,11 @@ class CpuStream final : public HostStream, public PartialAttention {
   void gate_bytes(const MlpArgs& args);
   void gate_int8(const MlpArgs& args);
   void gate_w4a8(const MlpArgs& args, const FourBitWeight& weight);
+  // body(block, few, its worker's scratch) for blocks of rounded rows by so many panels: `parts`
+  // times as many are multiplied in one.
+  template <typename Weight, typename Body>
+  void each_rounded_block(std::int64_t rows, const Weight& weight, std::int64_t parts,
+                          const Body& body);
   template <typename Body>
   void each_int8_block(View x, const PanelWeight& weight, std::int64_t parts, const Body& body);
   template <typename Body>

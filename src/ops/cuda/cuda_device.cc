@@ -13,12 +13,6 @@ std::int64_t padded_cols(std::int64_t cols, DType type) {
   return (cols + pack - 1) / pack * pack;
 }
 
-// Numbers that are stored as they are to be.
-bool is_stored_as(const StoredMatrix& matrix, DType type) {
-  return matrix.format == StoredMatrix::Format::kDense && !matrix.turned &&
-         matrix.output_scale.empty() && matrix.codes.dtype == type;
-}
-
 // Outputs [begin, begin + count) as rows of `like`, zero behind their last input. Tiles are cut
 // both ways: wide matrices have few outputs a band, and each thread is to have some of it.
 void fill_band(ThreadPool& pool, const StoredMatrixReader& reader, std::int64_t begin,
@@ -34,9 +28,8 @@ void fill_band(ThreadPool& pool, const StoredMatrixReader& reader, std::int64_t 
     return host + static_cast<std::size_t>(row * like.stride + col) * size;
   };
   const auto copy = [&](std::int64_t row, std::int64_t col, std::int64_t cols) {
-    const std::int64_t at =
-        (matrix.out_begin + begin + row) * matrix.stride + matrix.in_begin + col;
-    std::memcpy(place(row, col), matrix.codes.bytes.data() + static_cast<std::size_t>(at) * size,
+    std::memcpy(place(row, col),
+                matrix.float_row(begin + row) + static_cast<std::size_t>(col) * size,
                 static_cast<std::size_t>(cols) * size);
   };
   const auto round = [&](const float* values, std::int64_t cols, std::byte* to) {
@@ -47,7 +40,7 @@ void fill_band(ThreadPool& pool, const StoredMatrixReader& reader, std::int64_t 
     auto* const rounded = reinterpret_cast<Bf16*>(to);
     for (std::int64_t i = 0; i < cols; ++i) rounded[i] = to_bf16(values[i]);
   };
-  const bool stored = is_stored_as(matrix, like.type);
+  const bool stored = matrix.has_float_rows() && matrix.codes.dtype == like.type;
   pool.parallel_each((count + kTileOut - 1) / kTileOut * wide, [&](std::int64_t tile, int) {
     const std::int64_t from = tile / wide * kTileOut;
     const std::int64_t to = std::min(count, from + kTileOut);

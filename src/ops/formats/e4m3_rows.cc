@@ -2,25 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/check.h"
-#include "ops/formats/int8_limits.h"
+#include "ops/formats/int8_rows.h"
 #include "tensor/dtype.h"
 
 namespace saccade {
 
 float round_to_e4m3(std::span<const float> row, std::span<std::uint8_t> codes, float given) {
   CHECK(row.size() == codes.size(), "{} codes of {} numbers", codes.size(), row.size());
-  float most = 0;
-  bool finite = true;
-  for (const float value : row) {
-    finite = finite && std::isfinite(value);
-    most = std::max(most, std::abs(value));
-  }
-  if (!finite || most < kInt8Least) {
+  const float most = largest_magnitude(row);
+  if (!(most >= kInt8Least)) {
     std::ranges::fill(codes, std::uint8_t{0});
-    return finite ? given : std::numeric_limits<float>::quiet_NaN();
+    return std::isnan(most) ? most : given;
   }
   const float scale = given > 0 ? given : most / kMaxE4m3;
   for (std::size_t i = 0; i < row.size(); ++i) codes[i] = to_e4m3(row[i] / scale).bits;

@@ -7,15 +7,6 @@
 namespace saccade {
 namespace {
 
-float largest(std::span<const float> row) {
-  float most = 0;
-  for (const float value : row) {
-    if (!std::isfinite(value)) return std::numeric_limits<float>::quiet_NaN();
-    most = std::max(most, std::abs(value));
-  }
-  return most;
-}
-
 constexpr float kMagic = 12582912.0F;  // adding 1.5 * 2^23 leaves no bits for a fraction
 
 float nearest(float value, float inverse) {
@@ -49,12 +40,22 @@ float round_to(std::span<const float> row, float clip, std::span<std::int8_t> co
 
 }  // namespace
 
+float largest_magnitude(std::span<const float> row) {
+  float most = 0;
+  bool finite = true;
+  for (const float value : row) {
+    finite = finite && std::isfinite(value);
+    most = std::max(most, std::abs(value));
+  }
+  return finite ? most : std::numeric_limits<float>::quiet_NaN();
+}
+
 float round_activations(std::span<const float> row, std::span<std::int8_t> codes) {
-  return round_to(row, largest(row), codes);
+  return round_to(row, largest_magnitude(row), codes);
 }
 
 float round_weights(std::span<const float> row, std::span<std::int8_t> codes) {
-  const float most = largest(row);
+  const float most = largest_magnitude(row);
   if (std::isnan(most) || most < kInt8Least) return round_to(row, most, codes);
   float best_clip = most;
   float best = std::numeric_limits<float>::infinity();

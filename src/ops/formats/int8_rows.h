@@ -17,6 +17,9 @@
 
 namespace saccade {
 
+// NaN of a row with an infinity or a NaN.
+float largest_magnitude(std::span<const float> row);
+
 // A row of activations: the clip is the largest magnitude. Returns the scale; codes.size() is
 // row.size().
 float round_activations(std::span<const float> row, std::span<std::int8_t> codes);

@@ -2,25 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "ops/formats/e4m3_rows.h"
 #include "ops/formats/int8_rows.h"
 
 namespace saccade {
 namespace {
 
-constexpr float kMaxE4m3 = 448.0F;
-
-float round_to_e4m3(std::span<const float> row, std::span<std::uint8_t> codes) {
-  float most = 0;
-  bool finite = true;
-  for (const float value : row) {
-    finite = finite && std::isfinite(value);
-    most = std::max(most, std::abs(value));
-  }
-  if (!finite || most < kInt8Least) {
+// Other codes than round_to_e4m3()'s: values are multiplied by 448 / largest, not divided by
+// largest / 448.
+float round_kv_to_e4m3(std::span<const float> row, std::span<std::uint8_t> codes) {
+  const float most = largest_magnitude(row);
+  if (!(most >= kInt8Least)) {
     std::ranges::fill(codes, std::uint8_t{0});
-    return finite ? 0.0F : std::numeric_limits<float>::quiet_NaN();
+    return std::isnan(most) ? most : 0.0F;
   }
   const float inverse = kMaxE4m3 / most;
   for (std::size_t i = 0; i < row.size(); ++i) codes[i] = to_e4m3(row[i] * inverse).bits;
@@ -31,7 +26,7 @@ float round_to_e4m3(std::span<const float> row, std::span<std::uint8_t> codes) {
 
 float round_kv_row(std::span<const float> row, DType cache, std::span<std::uint8_t> codes) {
   CHECK(row.size() == codes.size(), "{} codes of {} numbers", codes.size(), row.size());
-  if (cache == DType::kE4m3) return round_to_e4m3(row, codes);
+  if (cache == DType::kE4m3) return round_kv_to_e4m3(row, codes);
   CHECK(cache == DType::kI8, "codes of {}", name_of(cache));
   return round_activations(row, {reinterpret_cast<std::int8_t*>(codes.data()), codes.size()});
 }

@@ -51,6 +51,15 @@ struct StoredMatrix {
   // Outputs or inputs [begin, end) of this window.
   StoredMatrix outputs(std::int64_t begin, std::int64_t end) const;
   StoredMatrix inputs(std::int64_t begin, std::int64_t end) const;
+  // Whether these are floats that lie in rows, with nothing else done to them; and where the row of
+  // an output begins then.
+  bool has_float_rows() const {
+    return format == Format::kDense && !turned && output_scale.empty();
+  }
+  const std::byte* float_row(std::int64_t output) const {
+    const std::int64_t at = (out_begin + output) * stride + in_begin;
+    return codes.bytes.data() + static_cast<std::size_t>(at) * size_of(codes.dtype);
+  }
   // W^T, of floats or dummy values without an output_scale.
   StoredMatrix transposed() const;
 

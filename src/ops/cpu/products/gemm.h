@@ -53,6 +53,37 @@ std::int64_t even_panels(std::int64_t panels, std::int64_t panel_bytes, std::int
 std::int64_t few_rows_panels(const PanelWeight& weight, int threads);
 std::int64_t few_rows_panels(const FourBitWeight& weight, int threads);
 
+constexpr std::int64_t tile_count(std::int64_t count, std::int64_t tile) {
+  return (count + tile - 1) / tile;
+}
+
+// Of products of rounded rows: a block of many rows is so many rows by columns; a step of depth of
+// both operands and its sums then stay in the second-level cache (gemm_int8.cc,
+// gemm_codes_by_bytes.cc).
+constexpr std::int64_t kRoundedRowBlock = 252;
+constexpr std::int64_t kRoundedColBlock = 256;
+constexpr std::int64_t kRoundedDepthBlock = 512;
+constexpr std::int64_t kMaxRoundedRows = 4096;  // rounded at a time: bounds the scratch
+
+// At least so many bytes, an odd number of cache lines: rows one after another then lie in
+// different sets.
+constexpr std::int64_t odd_lines(std::int64_t bytes) {
+  constexpr std::int64_t kLine = 64;
+  return (tile_count(bytes, kLine) | 1) * kLine;
+}
+
+template <typename Weight, typename Body>
+void CpuStream::each_rounded_block(std::int64_t rows, const Weight& weight, std::int64_t parts,
+                                   const Body& body) {
+  const bool few = rows <= kFewRows;
+  const Blocks blocks{
+      rows, weight.panels() / parts, few ? rows : kRoundedRowBlock,
+      few ? few_rows_panels(weight, pool_.size()) : kRoundedColBlock / kernels_.lanes / parts};
+  pool_.parallel_each(blocks.count(), [&](std::int64_t index, int worker) {
+    body(blocks.at(index), few, worker_scratch(worker));
+  });
+}
+
 // y block = act(c + bias) + residual.
 void finish_block(const Kernels& kernels, const GemmArgs& args, const Block& block, const float* c,
                   std::int64_t c_stride);
@@ -67,10 +98,6 @@ void gate_row(const Kernels& kernels, const MlpArgs& args, std::int64_t row, std
 constexpr std::int64_t kTileRows = 16;
 constexpr std::int64_t kTileDepth = 32;
 constexpr std::int64_t kTileElements = kTileRows * kTileDepth;
-
-inline std::int64_t tile_count(std::int64_t count, std::int64_t tile) {
-  return (count + tile - 1) / tile;
-}
 
 // `total` in equal parts of at most `most`, rounded up to `unit`.
 inline std::int64_t even_part(std::int64_t total, std::int64_t most, std::int64_t unit) {

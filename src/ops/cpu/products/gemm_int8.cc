@@ -13,14 +13,6 @@
 namespace saccade::cpu {
 namespace {
 
-constexpr std::int64_t kRowBlock = 252;
-constexpr std::int64_t kColBlock = 256;
-constexpr std::int64_t kDepthBlock = 512;
-constexpr std::int64_t kLine = 64;
-
-// An odd number of cache lines: rows one after another then lie in different sets.
-std::int64_t odd_lines(std::int64_t bytes) { return ((bytes + kLine - 1) / kLine | 1) * kLine; }
-
 // x, rounded.
 struct Codes {
   std::uint8_t* codes = nullptr;
@@ -40,7 +32,7 @@ void multiply(const Int8Kernels& kernels, const PanelWeight& weight, const Codes
   panel.panel_stride = weight.panel_bytes();
   panel.c_stride = block.panels * lanes;
   const std::int64_t across = few ? 4 : block.panels;
-  const std::int64_t down = few ? depth : kDepthBlock;
+  const std::int64_t down = few ? depth : kRoundedDepthBlock;
   for (std::int64_t first = 0; first < block.panels; first += across) {
     panel.panels = std::min(across, block.panels - first);
     panel.starts = weight.starts(block.panel + first);
@@ -58,8 +50,7 @@ void multiply(const Int8Kernels& kernels, const PanelWeight& weight, const Codes
 
 }  // namespace
 
-// body(x, block, few, its worker's scratch) for blocks of rows of x, rounded, by so many panels:
-// `parts` times as many are multiplied in one.
+// Of x, rounded: body(x, and what each_rounded_block() says).
 template <typename Body>
 void CpuStream::each_int8_block(View x, const PanelWeight& weight, std::int64_t parts,
                                 const Body& body) {
@@ -74,20 +65,16 @@ void CpuStream::each_int8_block(View x, const PanelWeight& weight, std::int64_t 
     codes.scales[row] = int8_.round_activations(x.row<float>(row), weight.in(), depth,
                                                 codes.codes + row * codes.stride);
   });
-  const bool few = rows <= kFewRows;
-  const Blocks blocks{
-      rows, weight.panels() / parts, few ? rows : kRowBlock,
-      few ? few_rows_panels(weight, pool_.size()) : kColBlock / kernels_.lanes / parts};
-  pool_.parallel_each(blocks.count(), [&](std::int64_t index, int worker) {
-    body(codes, blocks.at(index), few, worker_scratch(worker));
+  each_rounded_block(rows, weight, parts, [&](const Block& block, bool few, Scratch& scratch) {
+    body(codes, block, few, scratch);
   });
 }
 
 void CpuStream::gemm_int8(const GemmArgs& args) {
   if (tiles_ != nullptr && args.x.rows() > tiles_->int8_rows) return gemm_byte_tiles(args);
   const auto& weight = static_cast<const PanelWeight&>(*args.weight);
-  for (std::int64_t top = 0; top < args.x.rows(); top += kMaxRows) {
-    const View some = args.x.row_range(top, std::min(top + kMaxRows, args.x.rows()));
+  for (std::int64_t top = 0; top < args.x.rows(); top += kMaxRoundedRows) {
+    const View some = args.x.row_range(top, std::min(top + kMaxRoundedRows, args.x.rows()));
     each_int8_block(
         some, weight, 1, [&](const Codes& x, const Block& block, bool few, Scratch& scratch) {
           const std::int64_t stride = block.panels * kernels_.lanes;

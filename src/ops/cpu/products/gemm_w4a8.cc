@@ -1,7 +1,7 @@
 // gemm, and gate and up of an MLP, of rows of bytes with codes of four bits: what gemm_int8.cc is
-// for weights of bytes. Codes
-// are unpacked as they are multiplied, by three instructions for each sixteen products of a lane,
-// so many rows need no unpacked copy of them.
+// for weights of bytes, with 64 KiB of codes in a block's step of depth. Codes are unpacked as they
+// are multiplied, by three instructions for each sixteen products of a lane, so many rows need no
+// unpacked copy of them.
 #include <algorithm>
 
 #include "ops/cpu/products/gemm.h"
@@ -9,13 +9,7 @@
 namespace saccade::cpu {
 namespace {
 
-// A block of many rows reads 126 KiB of x and 64 KiB of codes and updates 252 KiB of c in each step
-// of 512 in depth, in the second-level cache.
-constexpr std::int64_t kRowBlock = 252;
-constexpr std::int64_t kColBlock = 256;
-constexpr std::int64_t kDepthBlock = 512;
 constexpr std::int64_t kUnit = 32;
-constexpr std::int64_t kLine = 64;
 // Up to here vectors take as long as tiles, or less.
 constexpr std::int64_t kVectorRows = 16;
 
@@ -47,7 +41,7 @@ void multiply(const Multipliers& by, const FourBitWeight& weight, const Codes& x
   some.c_stride = block.panels * lanes;
   const std::int64_t across = few ? 4 : block.panels;
   const std::int64_t down =
-      few ? groups : std::max<std::int64_t>(1, kDepthBlock / weight.group());  // groups
+      few ? groups : std::max<std::int64_t>(1, kRoundedDepthBlock / weight.group());  // groups
   for (std::int64_t first = 0; first < block.panels; first += across) {
     some.w = weight.panels(block.panel + first, std::min(across, block.panels - first));
     some.c = c + first * lanes;
@@ -64,17 +58,14 @@ void multiply(const Multipliers& by, const FourBitWeight& weight, const Codes& x
 
 }  // namespace
 
-// body(x, block, few, its worker's scratch) for blocks of rows of x, rounded, by so many panels:
-// `parts` times as many are multiplied in one.
+// Of x, rounded: body(x, and what each_rounded_block() says).
 template <typename Body>
 void CpuStream::each_code_block(View x, const FourBitWeight& weight, std::int64_t parts,
                                 const Body& body) {
   const std::int64_t rows = x.rows();
   const std::int64_t groups = weight.groups();
   Codes codes;
-  // An odd number of cache lines: rows one after another then lie in different sets.
-  codes.stride = ((weight.in() + kUnit - 1) / kUnit * kUnit + kLine - 1) / kLine;
-  codes.stride = (codes.stride | 1) * kLine;
+  codes.stride = odd_lines(tile_count(weight.in(), kUnit) * kUnit);
   constexpr auto kWord = static_cast<std::int64_t>(sizeof(std::int32_t));
   codes.codes = shared_scratch().reserve<std::int8_t>(rows * (codes.stride + (groups + 1) * kWord));
   codes.sums = reinterpret_cast<std::int32_t*>(codes.codes + rows * codes.stride);
@@ -84,19 +75,15 @@ void CpuStream::each_code_block(View x, const FourBitWeight& weight, std::int64_
         w4a8_.round_row(x.row<float>(row), weight.in(), weight.group(),
                         codes.codes + row * codes.stride, codes.sums + row * groups);
   });
-  const bool few = rows <= kFewRows;
-  const Blocks blocks{
-      rows, weight.panels() / parts, few ? rows : kRowBlock,
-      few ? few_rows_panels(weight, pool_.size()) : kColBlock / kernels_.lanes / parts};
-  pool_.parallel_each(blocks.count(), [&](std::int64_t index, int worker) {
-    body(codes, blocks.at(index), few, worker_scratch(worker));
+  each_rounded_block(rows, weight, parts, [&](const Block& block, bool few, Scratch& scratch) {
+    body(codes, block, few, scratch);
   });
 }
 
 void CpuStream::gemm_w4a8(const GemmArgs& args, const FourBitWeight& weight) {
   if (args.x.rows() > kVectorRows && codes_on_tiles()) return gemm_byte_tiles(args);
-  for (std::int64_t top = 0; top < args.x.rows(); top += kMaxRows) {
-    const View some = args.x.row_range(top, std::min(top + kMaxRows, args.x.rows()));
+  for (std::int64_t top = 0; top < args.x.rows(); top += kMaxRoundedRows) {
+    const View some = args.x.row_range(top, std::min(top + kMaxRoundedRows, args.x.rows()));
     each_code_block(
         some, weight, 1, [&](const Codes& x, const Block& block, bool few, Scratch& scratch) {
           const std::int64_t stride = block.panels * kernels_.lanes;

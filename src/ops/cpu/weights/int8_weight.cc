@@ -18,9 +18,7 @@ constexpr std::int64_t kDepthUnit = 64;  // whole AMX tiles and cache lines
 class PartRows {
  public:
   explicit PartRows(const StoredMatrix& part) : part_(part) {
-    const bool rows =
-        part.format == StoredMatrix::Format::kDense && !part.turned && part.output_scale.empty();
-    if (!rows) reader_.emplace(part);
+    if (!part.has_float_rows()) reader_.emplace(part);
   }
 
   std::int64_t out() const { return part_.out(); }
@@ -37,8 +35,7 @@ class PartRows {
     }
     const std::size_t width = size_of(part_.codes.dtype);
     for (std::int64_t row = begin; row < end; ++row, into += in) {
-      const std::int64_t at = (part_.out_begin + row) * part_.stride + part_.in_begin;
-      const std::byte* from = part_.codes.bytes.data() + static_cast<std::size_t>(at) * width;
+      const std::byte* from = part_.float_row(row);
       alignas(64) std::byte aligned[kBlock * sizeof(float)];
       for (std::int64_t col = 0; col < in; col += kBlock) {
         const std::int64_t count = std::min(kBlock, in - col);

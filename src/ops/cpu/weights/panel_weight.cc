@@ -137,9 +137,7 @@ namespace {
 class PartPacker {
  public:
   PartPacker(const StoredMatrix& part, std::int64_t first_row) : part_(part), first_(first_row) {
-    const bool rows =
-        part.format == StoredMatrix::Format::kDense && !part.turned && part.output_scale.empty();
-    if (!rows) reader_.emplace(part);
+    if (!part.has_float_rows()) reader_.emplace(part);
   }
 
   // Those of the packed rows [begin, end) that are this part's.
@@ -148,12 +146,8 @@ class PartPacker {
     end = std::min(end - first_, part_.out());
     if (begin >= end) return;
     if (reader_) return pack_tiles(begin, end, kernels, into);
-    const std::size_t width = size_of(part_.codes.dtype);
-    for (std::int64_t row = begin; row < end; ++row) {
-      const std::int64_t at = (part_.out_begin + row) * part_.stride + part_.in_begin;
-      into.store(first_ + row, 0, part_.codes.bytes.data() + static_cast<std::size_t>(at) * width,
-                 part_.codes.dtype, part_.in(), kernels);
-    }
+    for (std::int64_t row = begin; row < end; ++row)
+      into.store(first_ + row, 0, part_.float_row(row), part_.codes.dtype, part_.in(), kernels);
   }
 
  private:
