@@ -86,4 +86,25 @@ Pixels crop(const Pixels& from, int left, int top, int width, int height) {
   return part;
 }
 
+void paste(const Pixels& from, int left, int top, Pixels& to) {
+  CHECK(left >= 0 && top >= 0 && left <= to.width - from.width && top <= to.height - from.height,
+        "{}x{} at ({}, {}) of {}x{}", from.width, from.height, left, top, to.width, to.height);
+  const std::size_t row_bytes = static_cast<std::size_t>(from.width) * 3;
+  for (int y = 0; y < from.height; ++y) {
+    const std::size_t at = (static_cast<std::size_t>(top + y) * to.width + left) * 3;
+    std::copy_n(from.rgb.data() + y * row_bytes, row_bytes, to.rgb.data() + at);
+  }
+}
+
+void append_tiles(const Pixels& from, Pixels& stacked) {
+  const int side = stacked.width;
+  for (int y = 0; y < from.height; y += side) {
+    for (int x = 0; x < from.width; x += side) {
+      const Pixels tile = crop(from, x, y, side, side);
+      stacked.rgb.insert(stacked.rgb.end(), tile.rgb.begin(), tile.rgb.end());
+      stacked.height += side;
+    }
+  }
+}
+
 }  // namespace saccade

@@ -41,8 +41,6 @@ Result<ImageFormat> detect_format(ImageBytes bytes);
 Result<StoredHeader> read_header(ImageFormat format, ImageBytes bytes);
 Result<void> check_limits(const StoredHeader& header, const ImageLimits& limits);
 
-Pixels black_pixels(int width, int height);
-
 // As many bytes of one value. Touching the memory of a large picture for the first time takes a
 // good part of its decoding, so that is done in pieces.
 Result<std::vector<std::uint8_t>> filled(std::size_t count, std::uint8_t value,

@@ -50,6 +50,10 @@ Pixels resize(const Pixels& from, int width, int height, ResampleFilter filter,
               const Cancelled& cancelled = {});
 
 Pixels crop(const Pixels& from, int left, int top, int width, int height);  // inside the image
+Pixels black_pixels(int width, int height);
+void paste(const Pixels& from, int left, int top, Pixels& to);  // inside `to`
+// `from`, in whole square tiles as wide as `stacked`, tile by tile below what is there.
+void append_tiles(const Pixels& from, Pixels& stacked);
 
 // Baseline JPEG, 4:2:0, the bytes of PIL's save(quality=...). kInvalid for sides that the format
 // cannot hold.

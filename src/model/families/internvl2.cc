@@ -184,15 +184,10 @@ Result<std::unique_ptr<const TileVideos>> parse_videos(const Checkpoint& checkpo
   const json::object& file = video_preprocessor(checkpoint);
   TRY_DO(require_image_steps(file));
   const auto tile = static_cast<int>(vision.tower.image);
-  int size = tile;
   if (!is_original(checkpoint.config)) {
-    TRY(size, parse_square_size(file, tile));
+    TRY(const int size, parse_square_size(file, tile));
+    TRY_DO(check_frame_size(size, tile));
   }
-  if (size != tile)
-    return fail(ErrorCode::kInvalid,
-                "the video preprocessor's configuration makes frames of {} pixels, vision_config "
-                "of {}",
-                size, tile);
   TileVideoSettings videos{.tile = tile,
                            .side = vision.tower.side(),
                            .frame_tokens = vision.tile_tokens(),

@@ -5,7 +5,6 @@
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <string_view>
 
@@ -27,22 +26,6 @@ std::int64_t floor_divide(double a, double b) {
   const double quotient = (a - std::fmod(a, b)) / b;
   const double floor = std::floor(quotient);
   return static_cast<std::int64_t>(quotient - floor > 0.5 ? floor + 1 : floor);
-}
-
-void paste(const Pixels& from, int left, int top, Pixels& to) {
-  const std::size_t row = static_cast<std::size_t>(from.width) * 3;
-  for (int y = 0; y < from.height; ++y) {
-    const std::size_t at = (static_cast<std::size_t>(top + y) * static_cast<std::size_t>(to.width) +
-                            static_cast<std::size_t>(left)) *
-                           3;
-    std::memcpy(to.rgb.data() + at, from.rgb.data() + static_cast<std::size_t>(y) * row, row);
-  }
-}
-
-Pixels black(int width, int height) {
-  return {width, height,
-          std::vector<std::uint8_t>(static_cast<std::size_t>(width) *
-                                    static_cast<std::size_t>(height) * 3)};
 }
 
 }  // namespace
@@ -147,17 +130,13 @@ Pixels AnyresImages::resized(const Pixels& pixels, const ImageLayout& layout,
   const ImageExtent best{layout.resized_height, layout.resized_width};
   const ImageExtent inside = fit_inside({pixels.height, pixels.width}, best);
   const int tile = settings_.tile;
-  Pixels padded = black(best.width, best.height);
+  Pixels padded = black_pixels(best.width, best.height);
   paste(resize(pixels, inside.width, inside.height, filter(), cancelled),
         (best.width - inside.width) / 2, (best.height - inside.height) / 2, padded);
 
-  Pixels stacked = black(tile, static_cast<int>(layout.grid_t) * tile);
-  paste(resize(pixels, tile, tile, filter(), cancelled), 0, 0, stacked);
-  int below = tile;
-  for (int y = 0; y < best.height; y += tile) {
-    for (int x = 0; x < best.width; x += tile, below += tile)
-      paste(crop(padded, x, y, tile, tile), 0, below, stacked);
-  }
+  Pixels stacked{tile, 0, {}};
+  append_tiles(resize(pixels, tile, tile, filter(), cancelled), stacked);
+  append_tiles(padded, stacked);
   return stacked;
 }
 

@@ -26,12 +26,6 @@ std::vector<TileGrid> grids(const DynamicTilesSettings& settings) {
   return all;
 }
 
-// All tiles below each other: rows of a tile follow each other, so tiles are simply joined.
-void append(const Pixels& tile, Pixels& stacked) {
-  stacked.rgb.insert(stacked.rgb.end(), tile.rgb.begin(), tile.rgb.end());
-  stacked.height += tile.height;
-}
-
 }  // namespace
 
 TileGrid closest_grid(int width, int height, const DynamicTilesSettings& settings) {
@@ -110,13 +104,10 @@ Pixels DynamicTiles::resized(const Pixels& pixels, const ImageLayout& layout,
                              const Cancelled& cancelled) const {
   const int tile = settings_.tile;
   const Pixels whole = ImagePipeline::resized(pixels, layout, cancelled);
-  Pixels stacked;
-  stacked.width = tile;
-  for (int y = 0; y < whole.height; y += tile) {
-    for (int x = 0; x < whole.width; x += tile) append(crop(whole, x, y, tile, tile), stacked);
-  }
+  Pixels stacked{tile, 0, {}};
+  append_tiles(whole, stacked);
   if (stacked.height < layout.grid_t * tile)
-    append(resize(pixels, tile, tile, filter(), cancelled), stacked);
+    append_tiles(resize(pixels, tile, tile, filter(), cancelled), stacked);
   return stacked;
 }
 

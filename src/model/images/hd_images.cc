@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <string_view>
 
 #include "image/exif.h"
 #include "image/patchify.h"
 #include "model/images/preprocessor_config.h"
 #include "model/images/square_cutter.h"
+#include "model/towers/position_grid.h"
 
 namespace saccade {
 namespace {
@@ -41,35 +41,15 @@ std::int64_t max_long_tiles(int width, int height, std::int64_t crops) {
 
 // White above and below, to `height` rows.
 Pixels padded_to_height(const Pixels& from, int height) {
-  const auto row = static_cast<std::size_t>(from.width) * 3;
-  Pixels to{from.width, height,
-            std::vector<std::uint8_t>(static_cast<std::size_t>(height) * row, 255)};
-  const auto top = static_cast<std::size_t>((height - from.height) / 2);
-  std::memcpy(to.rgb.data() + top * row, from.rgb.data(), from.rgb.size());
+  Pixels to = black_pixels(from.width, height);
+  std::ranges::fill(to.rgb, std::uint8_t{255});
+  paste(from, 0, (height - from.height) / 2, to);
   return to;
 }
 
-// One axis of torch's bicubic interpolation (a = -0.75, corners not aligned): an output is the sum
-// of four inputs by their weights.
-struct CubicTaps {
-  std::array<int, 4> at{};
-  std::array<float, 4> weight{};
-};
-std::vector<CubicTaps> cubic_taps(int from, int to) {
-  constexpr float kA = -0.75f;
-  const auto near = [](float x) { return ((kA + 2) * x - (kA + 3)) * x * x + 1; };
-  const auto far = [](float x) { return ((kA * x - 5 * kA) * x + 8 * kA) * x - 4 * kA; };
-  const float scale = static_cast<float>(from) / static_cast<float>(to);
-  std::vector<CubicTaps> taps(static_cast<std::size_t>(to));
-  for (int i = 0; i < to; ++i) {
-    const float source = scale * (static_cast<float>(i) + 0.5f) - 0.5f;
-    const auto first = static_cast<int>(std::floor(source));
-    const float t = source - static_cast<float>(first);
-    CubicTaps& tap = taps[static_cast<std::size_t>(i)];
-    tap.weight = {far(t + 1), near(t), near(1 - t), far(2 - t)};
-    for (int k = 0; k < 4; ++k)
-      tap.at[static_cast<std::size_t>(k)] = std::clamp(first + k - 1, 0, from - 1);
-  }
+std::vector<CubicTaps> taps_along(int from, int to) {
+  std::vector<CubicTaps> taps;
+  for (int i = 0; i < to; ++i) taps.push_back(cubic_taps(i, from, to));
   return taps;
 }
 
@@ -123,8 +103,8 @@ class HdRows final : public SquareCutter {
  private:
   std::int64_t patches() const { return std::int64_t{side_} * side_; }  // of a tile
   void cut_whole(const Pixels& from, std::int64_t begin, std::int64_t end, float* row) const {
-    const std::vector<CubicTaps> across = cubic_taps(from.width, tile_);
-    const std::vector<CubicTaps> down = cubic_taps(from.height, tile_);
+    const std::vector<CubicTaps> across = taps_along(from.width, tile_);
+    const std::vector<CubicTaps> down = taps_along(from.height, tile_);
     const int patch = layout().patch_size;
     for (std::int64_t r = begin; r < end; ++r) {
       const auto top = static_cast<std::size_t>(r / side_ * patch);

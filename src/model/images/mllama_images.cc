@@ -2,25 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "model/images/preprocessor_config.h"
 #include "model/towers/tile_tower.h"
 
 namespace saccade {
 namespace {
-
-// `from` at the top left of black.
-Pixels padded(const Pixels& from, int width, int height) {
-  const auto bytes = [](int pixels) { return static_cast<std::size_t>(pixels) * 3; };
-  Pixels to{width, height,
-            std::vector<std::uint8_t>(bytes(width) * static_cast<std::size_t>(height))};
-  for (int y = 0; y < from.height; ++y)
-    std::memcpy(to.rgb.data() + static_cast<std::size_t>(y) * bytes(width),
-                from.rgb.data() + static_cast<std::size_t>(y) * bytes(from.width),
-                bytes(from.width));
-  return to;
-}
 
 TileTowerSettings one_tile(const MllamaTowerSettings& tower) {
   TileTowerSettings tile;
@@ -107,20 +94,12 @@ Result<ImageLayout> MllamaImages::layout(int width, int height,
 
 Pixels MllamaImages::resized(const Pixels& pixels, const ImageLayout& layout,
                              const Cancelled& cancelled) const {
-  const auto tile = static_cast<int>(tile_);
   const TileArrangement arrangement{layout.resized_height / tile_, layout.resized_width / tile_};
   const ImageSize size = fit_arrangement(pixels.width, pixels.height, arrangement, tile_);
-  const Pixels whole = padded(resize(pixels, size.width, size.height, filter(), cancelled),
-                              layout.resized_width, layout.resized_height);
-  Pixels stacked;
-  stacked.width = tile;
-  for (int y = 0; y < whole.height; y += tile) {
-    for (int x = 0; x < whole.width; x += tile) {
-      const Pixels one = crop(whole, x, y, tile, tile);
-      stacked.rgb.insert(stacked.rgb.end(), one.rgb.begin(), one.rgb.end());
-      stacked.height += tile;
-    }
-  }
+  Pixels whole = black_pixels(layout.resized_width, layout.resized_height);
+  paste(resize(pixels, size.width, size.height, filter(), cancelled), 0, 0, whole);
+  Pixels stacked{static_cast<int>(tile_), 0, {}};
+  append_tiles(whole, stacked);
   return stacked;
 }
 

@@ -70,18 +70,6 @@ std::int64_t squares_of(const SliceExtents& cut, const SliceSettings& settings) 
          std::int64_t{cut.across} * cut.down * squares_of(cut.slice, settings);
 }
 
-// Squares are as wide as the strip: their rows follow each other.
-void append_squares(const Pixels& from, Pixels& strip) {
-  const int side = strip.width;
-  for (int y = 0; y < from.height; y += side) {
-    for (int x = 0; x < from.width; x += side) {
-      const Pixels square = crop(from, x, y, side, side);
-      strip.rgb.insert(strip.rgb.end(), square.rgb.begin(), square.rgb.end());
-      strip.height += side;
-    }
-  }
-}
-
 }  // namespace
 
 Result<SliceSettings> read_slices(const json::object& from, SliceSettings settings) {
@@ -170,15 +158,14 @@ Result<ImageLayout> SliceImages::layout(int width, int height,
 Pixels SliceImages::resized(const Pixels& pixels, const ImageLayout& layout,
                             const Cancelled& cancelled) const {
   Pixels strip{settings_.square(), 0, {}};
-  append_squares(resize(pixels, layout.first_width, layout.first_height, filter(), cancelled),
-                 strip);
+  append_tiles(resize(pixels, layout.first_width, layout.first_height, filter(), cancelled), strip);
   if (layout.slices_across == 0) return strip;
   const Pixels refined = ImagePipeline::resized(pixels, layout, cancelled);
   const int wide = layout.resized_width / layout.slices_across;
   const int tall = layout.resized_height / layout.slices_down;
   for (int y = 0; y < refined.height; y += tall) {
     for (int x = 0; x < refined.width; x += wide)
-      append_squares(crop(refined, x, y, wide, tall), strip);
+      append_tiles(crop(refined, x, y, wide, tall), strip);
   }
   return strip;
 }

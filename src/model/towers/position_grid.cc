@@ -9,28 +9,6 @@
 namespace saccade {
 namespace {
 
-// Four neighbours and their weights.
-struct Taps {
-  std::array<std::int64_t, 4> at{};
-  std::array<float, 4> weight{};
-};
-
-Taps taps_of(std::int64_t index, std::int64_t from, std::int64_t to) {
-  constexpr float kA = -0.75f;
-  const auto near = [](float x) { return ((kA + 2) * x - (kA + 3)) * x * x + 1; };
-  const auto far = [](float x) { return ((kA * x - 5 * kA) * x + 8 * kA) * x - 4 * kA; };
-  const float scale = static_cast<float>(from) / static_cast<float>(to);
-  const float x = scale * (static_cast<float>(index) + 0.5f) - 0.5f;
-  const float floor = std::floor(x);
-  const float t = x - floor;
-  Taps taps;
-  for (std::int64_t i = 0; i < 4; ++i)
-    taps.at[static_cast<std::size_t>(i)] =
-        std::clamp<std::int64_t>(static_cast<std::int64_t>(floor) - 1 + i, 0, from - 1);
-  taps.weight = {far(t + 1), near(t), near(1 - t), far(2 - t)};
-  return taps;
-}
-
 // The two neighbours of one of `count` places on an axis of `side`.
 struct Between {
   std::array<std::int64_t, 2> at{};
@@ -63,6 +41,22 @@ std::vector<float> bucket_bounds(std::int64_t side) {
 
 }  // namespace
 
+CubicTaps cubic_taps(std::int64_t index, std::int64_t from, std::int64_t to) {
+  constexpr float kA = -0.75f;
+  const auto near = [](float x) { return ((kA + 2) * x - (kA + 3)) * x * x + 1; };
+  const auto far = [](float x) { return ((kA * x - 5 * kA) * x + 8 * kA) * x - 4 * kA; };
+  const float scale = static_cast<float>(from) / static_cast<float>(to);
+  const float x = scale * (static_cast<float>(index) + 0.5f) - 0.5f;
+  const float floor = std::floor(x);
+  const float t = x - floor;
+  CubicTaps taps;
+  for (std::int64_t i = 0; i < 4; ++i)
+    taps.at[static_cast<std::size_t>(i)] =
+        std::clamp<std::int64_t>(static_cast<std::int64_t>(floor) - 1 + i, 0, from - 1);
+  taps.weight = {far(t + 1), near(t), near(1 - t), far(2 - t)};
+  return taps;
+}
+
 std::vector<float> resample_positions(const std::vector<float>& rows, std::int64_t from,
                                       std::int64_t to, std::int64_t width) {
   CHECK(static_cast<std::int64_t>(rows.size()) == from * from * width, "{} values of {}x{}x{}",
@@ -70,9 +64,9 @@ std::vector<float> resample_positions(const std::vector<float>& rows, std::int64
   if (from == to) return rows;
   std::vector<float> out(static_cast<std::size_t>(to * to * width));
   for (std::int64_t y = 0; y < to; ++y) {
-    const Taps down = taps_of(y, from, to);
+    const CubicTaps down = cubic_taps(y, from, to);
     for (std::int64_t x = 0; x < to; ++x) {
-      const Taps across = taps_of(x, from, to);
+      const CubicTaps across = cubic_taps(x, from, to);
       float* into = out.data() + (y * to + x) * width;
       for (std::size_t i = 0; i < 4; ++i) {
         for (std::size_t j = 0; j < 4; ++j) {
@@ -100,8 +94,8 @@ void add_bilinear_taps(std::int64_t row, std::int64_t height, std::int64_t colum
 
 void add_bicubic_taps(std::int64_t row, std::int64_t height, std::int64_t column,
                       std::int64_t width, std::int64_t side, PositionTaps& taps) {
-  const Taps down = taps_of(row, side, height);
-  const Taps across = taps_of(column, side, width);
+  const CubicTaps down = cubic_taps(row, side, height);
+  const CubicTaps across = cubic_taps(column, side, width);
   for (std::size_t i = 0; i < 4; ++i) {
     for (std::size_t j = 0; j < 4; ++j) {
       taps.rows.push_back(static_cast<std::int32_t>(down.at[i] * side + across.at[j]));

@@ -1,10 +1,19 @@
 // Learnt positions of a square of patches, for a square of another size.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 namespace saccade {
+
+// One output of torch's bicubic interpolation (a = -0.75, corners not aligned) along one axis: four
+// neighbours, borders repeated, and their weights.
+struct CubicTaps {
+  std::array<std::int64_t, 4> at{};
+  std::array<float, 4> weight{};
+};
+CubicTaps cubic_taps(std::int64_t index, std::int64_t from, std::int64_t to);
 
 // [from^2, width] to [to^2, width], bicubic (a = -0.75), corners not aligned, borders repeated: as
 // torch's interpolate. The same size is the same numbers.

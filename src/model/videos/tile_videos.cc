@@ -12,6 +12,14 @@ const json::object& video_preprocessor(const Checkpoint& checkpoint) {
                                                : checkpoint.video_preprocessor;
 }
 
+Result<void> check_frame_size(int pixels, int tile) {
+  if (pixels == tile) return {};
+  return fail(
+      ErrorCode::kInvalid,
+      "the video preprocessor's configuration makes frames of {} pixels, vision_config of {}",
+      pixels, tile);
+}
+
 Result<ImageLayout> TileVideos::layout(int width, int height, const VideoControls& controls) const {
   TRY_DO(check_frames(controls));
   TRY_DO(check_processor_kwargs(controls.frame, settings_.kwargs));

@@ -22,6 +22,8 @@ namespace saccade {
 
 // The file that says how videos are prepared: one of its own, else that of images.
 const json::object& video_preprocessor(const Checkpoint& checkpoint);
+// kInvalid where it makes frames of other than the tower's `tile` pixels.
+Result<void> check_frame_size(int pixels, int tile);
 
 struct TileVideoSettings {
   int tile = 0;                     // pixels a side
