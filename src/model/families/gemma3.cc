@@ -306,15 +306,8 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
 
 // --- what checkpoints call themselves ---
 
-// Current transformers' names to the hub's. Text checkpoints keep theirs: "model.".
-constexpr std::array kAliases = {
-    NameAlias{"vision_tower.vision_model.", "vision_tower.vision_model."},
-    NameAlias{"vision_tower.", "vision_tower.vision_model."},
-    NameAlias{"model.language_model.", "language_model.model."},
-    NameAlias{"language_model.lm_head.", "lm_head."},
-    NameAlias{"model.vision_tower.vision_model.", "vision_tower.vision_model."},
-    NameAlias{"model.vision_tower.", "vision_tower.vision_model."},
-    NameAlias{"model.multi_modal_projector.", "multi_modal_projector."}};
+// Text checkpoints keep their names: "model.".
+constexpr auto kAliases = siglip_aliases({"language_model.lm_head.", "lm_head."});
 
 }  // namespace
 }  // namespace gemma3

@@ -136,11 +136,7 @@ Result<std::unique_ptr<const TileVideos>> parse_videos(const Checkpoint& checkpo
   const auto image = static_cast<int>(tower.image);
   TileVideoSettings videos{.tile = image, .side = tower.side(), .name = "llava-onevision"};
   TRY(const int size, parse_square_size(file, image));
-  if (size != image)
-    return fail(ErrorCode::kInvalid,
-                "the video preprocessor's configuration makes frames of {} pixels, vision_config "
-                "of {}",
-                size, image);
+  TRY_DO(check_frame_size(size, image));
   videos.frame_tokens = pooled_side(videos.side) * pooled_side(videos.side);
   videos.closing_tokens = 1;
   videos.kwargs = {"image_grid_pinpoints"};
@@ -401,16 +397,7 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
 
 // --- what checkpoints call themselves ---
 
-// Current transformers' names to the hub's; in between, the tower lost and kept a level.
-constexpr std::array kAliases = {
-    NameAlias{"vision_tower.vision_model.", "vision_tower.vision_model."},
-    NameAlias{"vision_tower.", "vision_tower.vision_model."},
-    NameAlias{"model.language_model.", "language_model.model."},
-    NameAlias{"lm_head.", "language_model.lm_head."},
-    NameAlias{"model.vision_tower.vision_model.", "vision_tower.vision_model."},
-    NameAlias{"model.vision_tower.", "vision_tower.vision_model."},
-    NameAlias{"model.multi_modal_projector.", "multi_modal_projector."},
-    NameAlias{"model.image_newline", "image_newline"}};
+constexpr auto kAliases = siglip_aliases({"lm_head.", "language_model.lm_head."});
 
 }  // namespace
 }  // namespace llava_onevision

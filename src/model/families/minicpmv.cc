@@ -71,16 +71,7 @@ Result<std::int64_t> read_downsample(const json::object& from) {
 Result<MiniCpmvTowerSettings> parse_vision(const json::object& config) {
   TRY(const json::object* vision, config_section(config, "vision_config"));
   MiniCpmvTowerSettings tower;
-  const std::array fields = {
-      ExtentField{"num_hidden_layers", &tower.layers, 1024},
-      ExtentField{"hidden_size", &tower.width, 1 << 16},
-      ExtentField{"num_attention_heads", &tower.heads, 1024},
-      ExtentField{"intermediate_size", &tower.inner, 1 << 18},
-      ExtentField{"num_channels", &tower.channels, 3},
-      ExtentField{"image_size", &tower.image, 1 << 14},
-      ExtentField{"patch_size", &tower.patch, 256},
-  };
-  TRY_DO(read_extents(*vision, "vision_config", fields));
+  TRY_DO(read_vit_extents(*vision, "vision_config", tower));
   TRY(const double epsilon, json::get_double_or(*vision, "layer_norm_eps", 1e-6));
   tower.norm.epsilon = static_cast<float>(epsilon);
   TRY(const std::string activation,
@@ -99,7 +90,6 @@ Result<MiniCpmvTowerSettings> parse_vision(const json::object& config) {
   if (times != 1) return fail(ErrorCode::kUnsupported, "merger_times is {}, 1 is done", times);
   TRY(const bool dropped, json::get_bool_or(config, "drop_vision_last_layer", false));
   if (dropped) return fail(ErrorCode::kUnsupported, "drop_vision_last_layer true is not supported");
-  TRY_DO(check_minicpmv_tower(tower));
   return tower;
 }
 

@@ -199,15 +199,7 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
 
 // --- what checkpoints call themselves ---
 
-// Current transformers' names to the hub's; in between, the tower lost and kept a level.
-constexpr std::array kAliases = {
-    NameAlias{"vision_tower.vision_model.", "vision_tower.vision_model."},
-    NameAlias{"vision_tower.", "vision_tower.vision_model."},
-    NameAlias{"model.language_model.", "language_model.model."},
-    NameAlias{"lm_head.", "language_model.lm_head."},
-    NameAlias{"model.vision_tower.vision_model.", "vision_tower.vision_model."},
-    NameAlias{"model.vision_tower.", "vision_tower.vision_model."},
-    NameAlias{"model.multi_modal_projector.", "multi_modal_projector."}};
+constexpr auto kAliases = siglip_aliases({"lm_head.", "language_model.lm_head."});
 
 }  // namespace
 }  // namespace paligemma

@@ -33,6 +33,7 @@ namespace {
 // --- configuration ---
 
 constexpr std::int64_t kClipLayers = 24;
+constexpr std::int64_t kMaxTile = 1 << 12;  // pixels a side
 
 // OpenAI's CLIP ViT-L/14 at 336 pixels, which published files name and do not describe. Files that
 // describe another say so in img_processor, with CLIPVisionConfig's fields.
@@ -48,27 +49,18 @@ Result<TileTowerSettings> parse_clip(const json::object& config) {
   tower.inner = 4096;
   tower.image = 336;
   tower.patch = 14;
-  const std::array fields = {
-      ExtentField{"num_hidden_layers", &tower.layers, 1024},
-      ExtentField{"hidden_size", &tower.width, 1 << 16},
-      ExtentField{"num_attention_heads", &tower.heads, 1024},
-      ExtentField{"intermediate_size", &tower.inner, 1 << 18},
-      ExtentField{"image_size", &tower.image, 1 << 12},
-      ExtentField{"patch_size", &tower.patch, 256},
-  };
-  TRY_DO(read_extents(*processor, "img_processor", fields));
+  TRY_DO(read_vit_extents(*processor, "img_processor", tower));
   std::int64_t width = tower.width;
   std::int64_t tokens = (tower.side() / 2) * (tower.side() / 2);
   const std::array stated = {ExtentField{"image_dim_out", &width, 1 << 16},
                              ExtentField{"num_img_tokens", &tokens, 1 << 16}};
   TRY_DO(read_extents(*processor, "img_processor", stated));
-  if (tower.width % tower.heads != 0 || tower.head_dim() % 2 != 0 ||
-      tower.image % tower.patch != 0 || tower.side() % 2 != 0 || width != tower.width ||
-      tokens != (tower.side() / 2) * (tower.side() / 2))
+  if (tower.image > kMaxTile || tower.image % tower.patch != 0 || tower.side() % 2 != 0 ||
+      width != tower.width || tokens != (tower.side() / 2) * (tower.side() / 2))
     return fail(ErrorCode::kUnsupported,
-                "img_processor: width {} in {} heads, image_dim_out {}, patches of {} in {} "
-                "pixels, num_img_tokens {}",
-                tower.width, tower.heads, width, tower.patch, tower.image, tokens);
+                "img_processor: width {}, image_dim_out {}, patches of {} in {} pixels, of {} at "
+                "most, num_img_tokens {}",
+                tower.width, width, tower.patch, tower.image, kMaxTile, tokens);
   TRY(const std::int64_t layer, json::get_int_or(*processor, "layer_idx", -2));
   if (layer >= 0 || -layer > tower.layers)
     return fail(ErrorCode::kUnsupported, "img_processor.layer_idx {} of {} layers is not done",

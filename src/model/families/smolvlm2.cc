@@ -62,25 +62,15 @@ Result<DecoderConfig> parse_text(const json::object& config) {
 Result<TileTowerSettings> parse_vision(const json::object& config) {
   TRY(const json::object* vision, config_section(config, "vision_config"));
   TileTowerSettings tower;
-  tower.layers = 12;
-  tower.inner = 3072;
-  tower.image = 224;
+  tower.width = 1152;
+  tower.heads = 16;
   tower.patch = 32;
-  const std::array fields = {
-      ExtentField{"num_hidden_layers", &tower.layers, 1024},
-      ExtentField{"hidden_size", &tower.width, 1 << 16},
-      ExtentField{"num_attention_heads", &tower.heads, 1024},
-      ExtentField{"intermediate_size", &tower.inner, 1 << 18},
-      ExtentField{"image_size", &tower.image, kMaxSide},
-      ExtentField{"patch_size", &tower.patch, 256},
-  };
-  TRY_DO(read_extents(*vision, "vision_config", fields));
-  if (tower.width % tower.heads != 0 || tower.head_dim() % 2 != 0 || tower.patch > tower.image ||
-      tower.side() > kMaxPatches)
+  TRY_DO(read_vit_extents(*vision, "vision_config", tower));
+  if (tower.image > kMaxSide || tower.side() > kMaxPatches)
     return fail(ErrorCode::kUnsupported,
-                "vision_config: width {} in {} heads, patches of {} in {} pixels; up to {} patches "
-                "a side are done",
-                tower.width, tower.heads, tower.patch, tower.image, kMaxPatches);
+                "vision_config: patches of {} in {} pixels; up to {} pixels and {} patches a side "
+                "are done",
+                tower.patch, tower.image, kMaxSide, kMaxPatches);
   tower.position_rows = bucketed_positions(tower.side());
   TRY(const double epsilon, json::get_double_or(*vision, "layer_norm_eps", 1e-6));
   tower.norm.epsilon = static_cast<float>(epsilon);
@@ -214,14 +204,8 @@ Pixels SplitImages::resized(const Pixels& pixels, const ImageLayout& layout,
   const Pixels second = ImagePipeline::resized(first, layout, cancelled);
   if (layout.grid_t == 1) return second;
   Pixels stacked{tile, 0, {}};
-  const auto add = [&](const Pixels& piece) {
-    stacked.rgb.insert(stacked.rgb.end(), piece.rgb.begin(), piece.rgb.end());
-    stacked.height += tile;
-  };
-  for (int y = 0; y < second.height; y += tile) {
-    for (int x = 0; x < second.width; x += tile) add(crop(second, x, y, tile, tile));
-  }
-  add(resize(second, tile, tile, filter(), cancelled));
+  append_tiles(second, stacked);
+  append_tiles(resize(second, tile, tile, filter(), cancelled), stacked);
   return stacked;
 }
 
@@ -257,11 +241,7 @@ Result<std::unique_ptr<const TileVideos>> parse_videos(const Checkpoint& checkpo
   }
   TRY(videos.longest, parse_longest_edge(file, "size", videos.longest));
   TRY(const int tile, parse_longest_edge(file, "max_image_size", image));
-  if (tile != image)
-    return fail(ErrorCode::kInvalid,
-                "the video preprocessor's configuration makes frames of {} pixels, vision_config "
-                "of {}",
-                tile, image);
+  TRY_DO(check_frame_size(tile, image));
   TRY(videos.filter, parse_resample(file, ResampleFilter::kLanczos));
   TRY(const NormalizeTable normalize, parse_normalize(file, kNormalize));
   TRY(const FrameSampling frames, FrameSampling::parse(file, SamplingRule::kInner, 1, own));

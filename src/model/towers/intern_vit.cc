@@ -75,30 +75,6 @@ json::object with_square_sizes(json::object section) {
   return section;
 }
 
-struct Extents {
-  std::int64_t layers, width, heads, inner, image, patch;
-};
-Result<Extents> read_tower(const json::object& vision, bool original) {
-  Extents e =
-      original ? Extents{48, 3200, 25, 12800, 224, 14} : Extents{24, 1024, 16, 4096, 448, 14};
-  std::int64_t channels = 3;
-  const std::array fields = {
-      ExtentField{"num_hidden_layers", &e.layers, 1024},
-      ExtentField{"hidden_size", &e.width, 1 << 16},
-      ExtentField{"num_attention_heads", &e.heads, 1024},
-      ExtentField{"intermediate_size", &e.inner, 1 << 18},
-      ExtentField{"image_size", &e.image, 1 << 14},
-      ExtentField{"patch_size", &e.patch, 256},
-      ExtentField{"num_channels", &channels, 3},
-  };
-  TRY_DO(read_extents(vision, "vision_config", fields));
-  if (channels != 3 || e.width % e.heads != 0 || e.width / e.heads % 2 != 0 || e.patch > e.image)
-    return fail(ErrorCode::kUnsupported,
-                "vision_config: {} channels, width {} in {} heads, patches of {} in {} pixels",
-                channels, e.width, e.heads, e.patch, e.image);
-  return e;
-}
-
 Result<void> refuse_other_towers(const json::object& vision) {
   struct Flag {
     std::string_view name;
@@ -207,18 +183,17 @@ Result<InternVitSettings> parse_intern_vit(const json::object& config, InternVit
   const json::object vision = with_square_sizes(*section);
   const bool original = names == InternVitNames::kOriginal;
   TRY_DO(refuse_other_towers(vision));
-  TRY(const Extents extents, read_tower(vision, original));
+  VitExtents extents =
+      original ? VitExtents{48, 3200, 25, 12800, 224, 14} : VitExtents{24, 1024, 16, 4096, 448, 14};
+  TRY_DO(read_vit_extents(vision, "vision_config", extents));
   InternVitSettings settings;
   settings.names = names;
   settings.stored_side = extents.image / extents.patch;
   TileTowerSettings& tower = settings.tower;
+  static_cast<VitExtents&>(tower) = extents;
   tower.layers = extents.layers - unread;
   tower.unread_layers = unread;
-  tower.width = extents.width;
-  tower.heads = extents.heads;
-  tower.inner = extents.inner;
-  tower.image = tile > 0 ? tile : extents.image;
-  tower.patch = extents.patch;
+  if (tile > 0) tower.image = tile;
   tower.class_token = true;
   tower.post_norm = false;
   if (unread < 0 || tower.layers < 1)

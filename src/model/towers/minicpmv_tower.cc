@@ -87,8 +87,8 @@ void MiniCpmvTower::add_weights(WeightTable& table) {
   const MiniCpmvTowerSettings& s = settings_;
   const std::string tower = "model.vision_tower.";
   const VisionBlockShape shape = {s.width, s.inner, s.norm};
-  table.patches(patch_embed_, tower + "embeddings.patch_embedding",
-                {s.width, s.channels, s.patch, s.patch}, Bias::kYes);
+  table.patches(patch_embed_, tower + "embeddings.patch_embedding", {s.width, 3, s.patch, s.patch},
+                Bias::kYes);
   add_position_rows(table, positions_, tower + "embeddings.position_embedding.weight",
                     s.positions() * s.positions(), s.width);
   add_vision_blocks(table, stack_.blocks, s.layers, tower + "encoder.layers.", kSiglipBlockNames,
@@ -320,14 +320,6 @@ std::unique_ptr<EncodeRun> MiniCpmvTower::begin(const EncodeArgs& args) {
 }
 
 }  // namespace
-
-Result<void> check_minicpmv_tower(const MiniCpmvTowerSettings& s) {
-  if (s.channels != 3 || s.width % s.heads != 0 || s.head_dim() % 2 != 0 || s.patch > s.image)
-    return fail(ErrorCode::kUnsupported,
-                "vision_config: {} channels, width {} in {} heads, patches of {} in {} pixels",
-                s.channels, s.width, s.heads, s.patch, s.image);
-  return {};
-}
 
 std::unique_ptr<VisionTower> make_minicpmv_tower(const MiniCpmvTowerSettings& settings) {
   return std::make_unique<MiniCpmvTower>(settings);

@@ -8,18 +8,13 @@
 #include <memory>
 
 #include "model/blocks/blocks.h"
+#include "model/towers/vision_stack.h"
 #include "model/towers/vision_tower.h"
 
 namespace saccade {
 
-struct MiniCpmvTowerSettings {
-  std::int64_t layers = 12;
-  std::int64_t width = 768;
-  std::int64_t heads = 12;
-  std::int64_t inner = 3072;  // of the MLP
-  std::int64_t channels = 3;
-  std::int64_t image = 224;  // pixels a side of the square of learnt positions
-  std::int64_t patch = 16;
+// `image`: of the square of learnt positions.
+struct MiniCpmvTowerSettings : VitExtents {
   std::int64_t joined_after = 6;  // the layer after which patches are joined; -1: none
   std::int64_t out = 0;           // width of an embedding row
   std::int64_t max_squares = 1;   // of the whole image, or of a slice
@@ -27,13 +22,9 @@ struct MiniCpmvTowerSettings {
   Activation activation = Activation::kGeluTanh;
 
   bool joins() const { return joined_after >= 0; }
-  std::int64_t head_dim() const { return width / heads; }
   std::int64_t positions() const { return image / patch; }  // a side
-  std::int64_t patch_values() const { return channels * patch * patch; }
+  std::int64_t patch_values() const { return 3 * patch * patch; }
 };
-
-// kUnsupported for extents that do not fit each other.
-Result<void> check_minicpmv_tower(const MiniCpmvTowerSettings& settings);
 
 // Taps: vision.patch_embed (with learnt positions), vision.layer.N up to where patches are joined,
 // joined.merger, joined.layer.N from there on, vision.merged.

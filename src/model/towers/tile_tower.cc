@@ -1,7 +1,6 @@
 #include "model/towers/tile_tower.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 #include "base/check.h"
@@ -25,28 +24,7 @@ Result<TileTowerSettings> parse_siglip(const json::object& config) {
   if (type != "siglip_vision_model")
     return fail(ErrorCode::kUnsupported, "vision_config.model_type \"{}\" is not done", type);
   TileTowerSettings tower;
-  tower.layers = 12;
-  tower.width = 768;
-  tower.heads = 12;
-  tower.inner = 3072;
-  tower.image = 224;
-  tower.patch = 16;
-  std::int64_t channels = 3;
-  const std::array fields = {
-      ExtentField{"num_hidden_layers", &tower.layers, 1024},
-      ExtentField{"hidden_size", &tower.width, 1 << 16},
-      ExtentField{"num_attention_heads", &tower.heads, 1024},
-      ExtentField{"intermediate_size", &tower.inner, 1 << 18},
-      ExtentField{"image_size", &tower.image, 1 << 14},
-      ExtentField{"patch_size", &tower.patch, 256},
-      ExtentField{"num_channels", &channels, 3},
-  };
-  TRY_DO(read_extents(*vision, "vision_config", fields));
-  if (channels != 3 || tower.width % tower.heads != 0 || tower.head_dim() % 2 != 0 ||
-      tower.patch > tower.image)
-    return fail(ErrorCode::kUnsupported,
-                "vision_config: {} channels, width {} in {} heads, patches of {} in {} pixels",
-                channels, tower.width, tower.heads, tower.patch, tower.image);
+  TRY_DO(read_vit_extents(*vision, "vision_config", tower));
   TRY(const bool head, json::get_bool_or(*vision, "vision_use_head", true));
   if (head) return fail(ErrorCode::kUnsupported, "vision_config.vision_use_head is not done");
   TRY(const double epsilon, json::get_double_or(*vision, "layer_norm_eps", 1e-6));

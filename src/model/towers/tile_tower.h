@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <iterator>
 #include <memory>
@@ -18,13 +19,8 @@
 
 namespace saccade {
 
-struct TileTowerSettings {
-  std::int64_t layers = 27;
-  std::int64_t width = 1152;
-  std::int64_t heads = 16;
-  std::int64_t inner = 4304;  // of the MLP
-  std::int64_t image = 384;   // pixels a side of a tile
-  std::int64_t patch = 14;
+// Of a tile: as many pixels and patches a side.
+struct TileTowerSettings : VitExtents {
   NormStyle norm = {.epsilon = 1e-6f, .weight_offset = 0, .subtract_mean = true};
   NormStyle qk_norm = {};  // of blocks that have one
   Activation activation = Activation::kGeluTanh;
@@ -41,7 +37,6 @@ struct TileTowerSettings {
   std::int64_t unread_layers = 0;
   std::string prefix = "vision_tower.vision_model.";
 
-  std::int64_t head_dim() const { return width / heads; }
   std::int64_t feature_width() const {
     return width * std::max<std::int64_t>(std::ssize(feature_layers), 1);
   }
@@ -61,6 +56,19 @@ struct TileTowerWeights {
 // vision_config of a siglip_vision_model over the defaults of its class. kUnsupported names what
 // cannot be honoured.
 Result<TileTowerSettings> parse_siglip(const json::object& config);
+
+// Current transformers' names to the hub's, of checkpoints with such a tower and a text beside it;
+// in between, the tower lost and kept a level. The head's is each family's own.
+constexpr std::array<NameAlias, 8> siglip_aliases(const NameAlias& head) {
+  return {NameAlias{"vision_tower.vision_model.", "vision_tower.vision_model."},
+          {"vision_tower.", "vision_tower.vision_model."},
+          {"model.language_model.", "language_model.model."},
+          head,
+          {"model.vision_tower.vision_model.", "vision_tower.vision_model."},
+          {"model.vision_tower.", "vision_tower.vision_model."},
+          {"model.multi_modal_projector.", "multi_modal_projector."},
+          {"model.image_newline", "image_newline"}};
+}
 
 // Rows of patches, [3, patch, patch] each, of tiles that stand below each other. What a side leaves
 // over its whole patches is dropped, as the convolution does.

@@ -1,8 +1,10 @@
 #include "model/towers/vision_stack.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
+#include "model/checkpoint/config_section.h"
 #include "ops/partial_attention.h"
 
 namespace saccade {
@@ -16,6 +18,25 @@ constexpr std::int64_t kKeyUnits = 64;
 constexpr std::int64_t kShortSegment = 512;
 
 }  // namespace
+
+Result<void> read_vit_extents(const json::object& section, std::string_view name, VitExtents& e) {
+  std::int64_t channels = 3;
+  const std::array fields = {
+      ExtentField{"num_hidden_layers", &e.layers, 1024},
+      ExtentField{"hidden_size", &e.width, 1 << 16},
+      ExtentField{"num_attention_heads", &e.heads, 1024},
+      ExtentField{"intermediate_size", &e.inner, 1 << 18},
+      ExtentField{"image_size", &e.image, 1 << 14},
+      ExtentField{"patch_size", &e.patch, 256},
+      ExtentField{"num_channels", &channels, 3},
+  };
+  TRY_DO(read_extents(section, name, fields));
+  if (channels != 3 || e.width % e.heads != 0 || e.head_dim() % 2 != 0 || e.patch > e.image)
+    return fail(ErrorCode::kUnsupported,
+                "{}: {} channels, width {} in {} heads, patches of {} in {} pixels", name, channels,
+                e.width, e.heads, e.patch, e.image);
+  return {};
+}
 
 double row_cost(const Linear& linear) {
   return static_cast<double>(linear.weight->in()) * static_cast<double>(linear.weight->out());

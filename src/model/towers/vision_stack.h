@@ -3,13 +3,32 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "model/blocks/blocks.h"
 #include "model/blocks/scratch.h"
 #include "model/towers/tower_run.h"
 
 namespace saccade {
+
+// What the vision_configs of SigLIP, CLIP and InternViT have in common; SigLIP's defaults.
+struct VitExtents {
+  std::int64_t layers = 12;
+  std::int64_t width = 768;
+  std::int64_t heads = 12;
+  std::int64_t inner = 3072;  // of the MLP
+  std::int64_t image = 224;   // pixels a side
+  std::int64_t patch = 16;
+
+  std::int64_t head_dim() const { return width / heads; }
+};
+// num_hidden_layers, hidden_size, num_attention_heads, intermediate_size, image_size and patch_size
+// over what `extents` holds, of the section of this name. kUnsupported for those that do not fit
+// each other, and for pixels of other than three channels.
+Result<void> read_vit_extents(const json::object& section, std::string_view name,
+                              VitExtents& extents);
 
 struct VisionStackSettings {
   std::int64_t embed = 0;
