@@ -386,7 +386,7 @@ class Glimpse {
   std::unique_ptr<SoloRun> run_;
 };
 
-// One picture in ten; all of them, as the table of docs/quantised.md has them, by
+// One picture in ten; all of them by
 // SACCADE_ALL_PICTURES=1.
 TEST(Int8Glimpse, AnswersAsWellAsInSixteenBits) {
   const auto device = make_cpu_device(kDeviceThreads).value();
