@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "base/check.h"
-#include "model/quantization/code_rounding_testing.h"
 #include "model/quantization/matrix_rows.h"
 
 namespace saccade {

@@ -28,6 +28,11 @@ struct CodeRounding {
 // One group: codes from -2^(bits-1); returns the scale, a number of scale_type.
 float round_group(std::span<const float> values, const CodeRounding& rounding,
                   std::span<std::int8_t> codes);
+// The same by one of the instruction sets that this processor has, which tests hold against each
+// other: 0 <= way < rounding_ways().
+float round_group(std::span<const float> values, const CodeRounding& rounding,
+                  std::span<std::int8_t> codes, int way);
+int rounding_ways();
 
 // The group size that a matrix of so many inputs is rounded in: 128, 64 or 32, the largest up to
 // `most` that divides them; 0 where none does.

@@ -9,7 +9,6 @@
 #include <limits>
 
 #include "base/rng.h"
-#include "model/quantization/code_rounding_testing.h"
 
 namespace saccade {
 namespace {

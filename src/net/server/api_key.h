@@ -14,7 +14,7 @@ namespace saccade::net {
 std::string_view given_key(const HttpRequest& request);
 
 // Whether it brings one of `keys`; true where there are none. How long it takes tells nothing of
-// them.
+// them but their lengths.
 bool authorised(const HttpRequest& request, std::span<const std::string> keys);
 
 }  // namespace saccade::net
